@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * beneath: open things below a root and never outside it, whatever the
+ * container's own root user does to the tree meanwhile (design.md section 10).
+ */
+#ifndef FS_BENEATH_H
+#define FS_BENEATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/*
+ * Open the operator's path `path` (absolute) as a root directory, following
+ * symlinks in it once, with this host's view. O_PATH is not used: the result
+ * can be read, fsynced and passed to *at calls. Returns the descriptor
+ * (caller closes), E_NOT_FOUND where nothing is there, E_SYSTEM.
+ */
+int beneath_open_root(const char *path, struct err *e);
+
+/* Whether `name` of `len` bytes may be one path component: 1 to 255 bytes, no
+ * '/', no NUL, not "." or "..". */
+bool beneath_name_ok(const char *name, size_t len);
+
+/*
+ * Open the single component `name` in `dirfd` with `flags` (O_NOFOLLOW and
+ * O_CLOEXEC are added; O_NONBLOCK is added unless O_DIRECTORY is set) and
+ * `mode`, never leaving the directory and never crossing a mount. Returns a
+ * descriptor, E_NOT_FOUND, E_DENIED for a symlink or mount in the way,
+ * E_SYSTEM. The error text names `name`.
+ */
+int beneath_open(int dirfd, const char *name, int flags, mode_t mode,
+		 struct err *e);
+
+/*
+ * Open the directory at `rel` ('/'-joined components, `len` bytes, any depth,
+ * also beyond PATH_MAX; "" is the root itself) below `rootfd`. Each component
+ * must be a directory on the root's own mount and no symlink. Returns a
+ * descriptor or an error as beneath_open.
+ */
+int beneath_open_dir(int rootfd, const char *rel, size_t len, struct err *e);
+
+#endif

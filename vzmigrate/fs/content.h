@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * content: a regular file's bytes and holes.
+ */
+#ifndef FS_CONTENT_H
+#define FS_CONTENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+/*
+ * The next run of data at or after `pos` in a file of `size` bytes as known
+ * (SEEK_DATA, SEEK_HOLE; a file system without them gives one run). Returns 1
+ * and [*off, *off + *len), cut at `size`; 0 when only hole follows; E_SYSTEM.
+ */
+int content_next(int fd, uint64_t pos, uint64_t size, uint64_t *off,
+		 uint64_t *len, struct err *e);
+
+/*
+ * Read exactly `len` bytes at `off`. Returns the count read; less than `len`
+ * means the file ended there (it shrank: the caller decides). E_SYSTEM with
+ * errno for EIO and others.
+ */
+ssize_t content_read(int fd, void *data, size_t len, uint64_t off,
+		     const char *path, struct err *e);
+
+/* Write all of it at `off`. 0, E_NOSPACE, E_SYSTEM. */
+int content_write(int fd, const void *data, size_t len, uint64_t off,
+		  const char *path, struct err *e);
+
+/* Make [off, off + len) a hole (or zeros where holes cannot be had), without
+ * changing the size. */
+int content_punch(int fd, uint64_t off, uint64_t len, const char *path,
+		  struct err *e);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * meta: everything about an inode but its content: read it, apply it, hash
+ * it. One struct serves the sender, the wire and the receiver.
+ */
+#ifndef FS_META_H
+#define FS_META_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "base/digest.h"
+#include "base/err.h"
+
+/* Values are those on the wire (PROTOCOL.md). */
+enum fs_type {
+	FS_REG = 1,
+	FS_DIR = 2,
+	FS_LNK = 3,
+	FS_CHR = 4,
+	FS_BLK = 5,
+	FS_FIFO = 6,
+	FS_SOCK = 7,
+};
+
+struct meta_time {
+	int64_t sec;   /* seconds since 1970, may be negative */
+	uint32_t nsec; /* 0 to 999999999 */
+};
+
+/* The bits of FS_IOC_GETFLAGS (linux/fs.h) that are carried. NOCOW is set
+ * while the file is empty, IMMUTABLE and APPEND last of all. */
+#define META_FLAGS                                                    \
+	(FS_SYNC_FL | FS_IMMUTABLE_FL | FS_APPEND_FL | FS_NODUMP_FL | \
+	 FS_NOATIME_FL | FS_COMPR_FL | FS_DIRSYNC_FL | FS_TOPDIR_FL | \
+	 FS_NOCOW_FL | FS_PROJINHERIT_FL | FS_UNRM_FL | FS_SECRM_FL | \
+	 FS_JOURNAL_DATA_FL | FS_NOTAIL_FL)
+
+#define META_XATTRS_MAX (4u << 20) /* packed bytes on one inode */
+#define META_TARGET_MAX 4095	   /* symlink target, bytes (PATH_MAX - 1) */
+
+struct meta {
+	enum fs_type type;
+	uint16_t perm; /* 07777 */
+	uint32_t uid, gid;
+	uint32_t major, minor; /* FS_CHR, FS_BLK; else 0 */
+	uint64_t size;	       /* FS_REG: bytes; FS_LNK: target's; else 0 */
+	struct meta_time atime, mtime;
+	uint32_t flags;	 /* META_FLAGS subset */
+	uint32_t projid; /* project id (FS_IOC_FSGETXATTR), 0: none */
+	/* Packed xattrs sorted by name, no name twice: u16 name length, name,
+	 * u32 value length, value, all little-endian. Owned. */
+	uint8_t *xattrs;
+	size_t xattrs_len;
+	char *target; /* FS_LNK: owned, NUL-terminated, target_len bytes */
+	size_t target_len;
+};
+
+/* What identifies the inode on the source; not carried over. */
+struct meta_ident {
+	uint64_t dev, ino;
+	uint64_t nlink;
+	uint64_t blocks; /* 512-byte units allocated */
+	struct meta_time ctime;
+};
+
+void meta_fini(struct meta *m);
+
+/*
+ * Read all metadata of `name` in `dirfd` without following it; with fd >= 0
+ * that is the opened object (regular file or directory) and is used where
+ * that saves a look-up. `stx` (from statx with STATX_BASIC_STATS of the same
+ * object) is used if not NULL, else it is asked. `id` may be NULL. Inode
+ * flags and project id need a descriptor and are read for regular files and
+ * directories only (opened here when fd is -1; O_NOATIME where allowed).
+ * 0, E_NOT_FOUND when it vanished, E_CHANGED when it is no longer the inode
+ * of `stx`, E_LIMIT, E_SYSTEM.
+ */
+int meta_read(int dirfd, const char *name, int fd, const struct statx *stx,
+	      struct meta *m, struct meta_ident *id, struct err *e);
+
+/* How strict meta_apply is with what the file system cannot hold. */
+enum meta_policy {
+	META_STRICT = 0, /* an xattr, ACL or flag it refuses is an error */
+	META_WARN = 1,	 /* a warning is logged, the rest is applied */
+};
+
+/*
+ * Create an object of m's type other than regular file and directory (device,
+ * fifo, socket, symlink) under `name` in `dirfd`, with no access for others
+ * until meta_apply. E_EXISTS where the name is taken.
+ */
+int meta_mknod(int dirfd, const char *name, const struct meta *m,
+	       struct err *e);
+
+/* For a just created, empty regular file or a new directory: flags that must
+ * be set before content (NOCOW, COMPR, project id and its inheritance). */
+int meta_apply_early(int fd, const struct meta *m, enum meta_policy policy,
+		     struct err *e);
+
+/*
+ * Make the object carry `m`: owner, mode, xattrs (extra ones are removed,
+ * security.capability last), times, then the inode flags, immutable and
+ * append-only last. fd as in meta_read. `path` is for messages only. Works on
+ * an object that was already given flags (clears i and a first). Devices and
+ * others without a descriptor are reached through dirfd and name, never
+ * following a symlink.
+ */
+int meta_apply(int dirfd, const char *name, int fd, const struct meta *m,
+	       enum meta_policy policy, const char *path, struct err *e);
+
+/*
+ * The digest of one name in the tree: path (bytes, '/'-joined, relative to
+ * the root; "" is the root), all of `m` but atime, the content digest
+ * (FS_REG; NULL else) and the hard-link group (0 when the inode has a single
+ * name). Both hosts must come to the same value.
+ */
+struct digest meta_digest(const struct digest_key *k, const char *path,
+			  size_t path_len, const struct meta *m,
+			  const struct digest *content, uint32_t link_group,
+			  struct digest_state *scratch);
+
+/* Check a packed xattr block from a peer: well-formed, sorted, unique, names
+ * in a known namespace shape, within limits. 0 or E_PROTOCOL. */
+int meta_xattrs_check(const uint8_t *p, size_t len, struct err *e);
+
+#endif
