@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ct: the kinds of container behind one table of operations. Nothing outside
+ * ct/ asks which kind it is; a new kind is a new row in ct_kinds[].
+ *
+ * One half of the operations serves the source (find, block, retire,
+ * destroy), the other the destination (place, check, commit, disable). None
+ * copies the tree and none keeps a journal: that is xfer/ and migrate/.
+ */
+#ifndef CT_CT_H
+#define CT_CT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/err.h"
+
+enum ct_state {
+	CT_STOPPED = 1,
+	CT_RUNNING = 2,
+	CT_FROZEN = 3,
+	CT_MOUNTED = 4,	  /* openvz: mounted, not running */
+	CT_SUSPENDED = 5, /* openvz: a dump file exists */
+};
+
+/* "stopped", "running", ... */
+const char *ct_state_name(enum ct_state s);
+
+/* This host's settings; where a field is NULL the kind's default applies.
+ * Borrowed strings. Environment of the command line and of the agent. */
+struct ct_host {
+	const char *lxcpath;  /* default: lxc-config lxc.lxcpath, else
+				 /var/lib/lxc */
+	const char *vz_conf;  /* default /etc/vz/vz.conf */
+	const char *vz_etc;   /* default: its directory, /etc/vz */
+	const char *lock_dir; /* openvz: overrides LOCKDIR */
+};
+
+/* A file that belongs to the container beside its tree: its configuration,
+ * action scripts, ... Travels in a message, so it is small. */
+#define CT_FILE_MAX (1u << 20)
+#define CT_FILES_MAX 256
+struct ct_file {
+	char *role; /* kind's own word: "config", "action.start", "extra/NAME";
+		       [a-z0-9./_-]; owned */
+	uint8_t *data; /* owned */
+	size_t len;
+	uint16_t mode; /* 07777 */
+	uint32_t uid, gid;
+};
+
+/* A container as found on the source. */
+struct ct {
+	const struct ct_kind *kind;
+	char *id;	     /* canonical: CTID, lxc name, or absolute path */
+	char *name;	     /* openvz NAME, else NULL */
+	char *tree;	     /* absolute path of the root file system */
+	char *mount_root;    /* openvz VE_ROOT, else NULL */
+	enum ct_state state; /* when it was loaded */
+	bool autostart;	     /* starts at boot */
+	struct ct_file *files;
+	size_t nfiles;
+	char **notes; /* what is not carried and why, for the person; owned */
+	size_t nnotes;
+};
+
+void ct_free(struct ct *c);
+
+/* What the destination is asked to make. Borrowed strings. */
+struct ct_want {
+	const char *id;		 /* the CT's id on the source */
+	const char *name;	 /* or NULL */
+	const char *new_id;	 /* --new-id, or NULL: the same */
+	const char *new_name;	 /* --new-name, or NULL: the same */
+	const char *new_private; /* or NULL: by the destination's own rules */
+	const char *new_root;	 /* or NULL */
+	const struct ct_file *files;
+	size_t nfiles;
+	bool retired_autostart; /* unused for now; autostart as in the config */
+};
+
+/* Where the container will live on the destination. All strings owned. */
+struct ct_place {
+	char *id;	  /* final id */
+	char *name;	  /* final name or NULL */
+	char *tree;	  /* final absolute path of the tree */
+	char *stage_dir;  /* existing directory in which migrate/ makes the
+			     staging area; same file system as `tree` */
+	char *mount_root; /* or NULL */
+};
+
+void ct_place_fini(struct ct_place *p);
+
+/* One finding of a check; collected so that all are shown at once. */
+struct ct_finding {
+	int code;     /* enum err_code that it would end the run with */
+	bool warning; /* true: told, but does not end the run */
+	char *text;   /* what, and what to do next; owned */
+};
+#define CT_FINDINGS_MAX 64
+struct ct_findings {
+	struct ct_finding v[CT_FINDINGS_MAX];
+	size_t n;
+};
+/* printf form; past CT_FINDINGS_MAX it is dropped. */
+void ct_finding_add(struct ct_findings *f, int code, bool warning,
+		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void ct_findings_fini(struct ct_findings *f);
+
+struct ct_kind {
+	const char *name; /* "openvz", "lxc", "dir" */
+	/* Which of the words after the host: CT id or name, or a path. */
+	bool by_path;
+	/* The source is destroyed after success unless told (-r). */
+	bool remove_default;
+
+	/* ---- source ---- */
+	/* Whether `word` names a container of this kind here. 1, 0 or an
+	 * error. Cheap; runs no program. */
+	int (*probe)(const struct ct_host *h, const char *word, struct err *e);
+	/* Load it all. E_NOT_FOUND; E_UNSUPPORTED for a root file system that
+	 * is not a plain directory (named); E_CONFIG. */
+	int (*load)(const struct ct_host *h, const char *word, struct ct *c,
+		    struct err *e);
+	/* Take the runtime's lock (openvz: LOCKDIR/CTID.lck as the classic
+	 * tool does; lxc, dir: a lock of ours). `*lockfd` is held until
+	 * unlock. E_BUSY names the holder; distinct texts for busy, no
+	 * permission, no directory. A stale lock of a dead process is taken
+	 * over. */
+	int (*lock)(const struct ct_host *h, const struct ct *c, int *lockfd,
+		    struct err *e);
+	void (*unlock)(const struct ct_host *h, const struct ct *c, int lockfd);
+	/* The state now. */
+	int (*state)(const struct ct_host *h, const struct ct *c,
+		     enum ct_state *s, struct err *e);
+	/* Make a start here impossible, also after a reboot; durable when it
+	 * returns; repeating it is harmless. unblock undoes it exactly. */
+	int (*block)(const struct ct_host *h, const struct ct *c,
+		     struct err *e);
+	int (*unblock)(const struct ct_host *h, const struct ct *c,
+		       struct err *e);
+	/* From blocked to moved-away: configuration renamed to `.migrated`,
+	 * autostart off, durable; never renames the tree. unretire goes back
+	 * to blocked. Both are idempotent. `tag` is the session's id, noted in
+	 * what is left behind. */
+	int (*retire)(const struct ct_host *h, const struct ct *c,
+		      const char *tag, struct err *e);
+	int (*unretire)(const struct ct_host *h, const struct ct *c,
+			const char *tag, struct err *e);
+	/* After a retire: delete tree, configuration and what belongs to it. */
+	int (*destroy)(const struct ct_host *h, const struct ct *c,
+		       struct err *e);
+
+	/* ---- destination ---- */
+	/* Decide the place from this host's configuration. E_CONFIG, E_USAGE.
+	 */
+	int (*place)(const struct ct_host *h, const struct ct_want *w,
+		     struct ct_place *p, struct err *e);
+	/* Look whether anything is in the way (S5: stopped, running, only
+	 * config, only tree, dangling symlink: code E_EXISTS) or missing.
+	 * Adds findings; an error only where the checks cannot run. */
+	int (*check)(const struct ct_host *h, const struct ct_want *w,
+		     const struct ct_place *p, struct ct_findings *f,
+		     struct err *e);
+	/* The staged tree is at `staged` (absolute path). Move it to its place
+	 * with RENAME_NOREPLACE, write what belongs beside it, write the
+	 * configuration last and exclusively, fsync parents, all under the
+	 * runtime's lock. Idempotent: steps that are done already are
+	 * recognised. After an error nothing of it is visible to the runtime.
+	 * E_EXISTS where something took the place meanwhile. */
+	int (*commit)(const struct ct_host *h, const struct ct_want *w,
+		      const struct ct_place *p, const char *staged,
+		      struct err *e);
+	/* Undo a commit that has not started the container: configuration
+	 * away first, then the tree back to `staged`. Idempotent. */
+	int (*uncommit)(const struct ct_host *h, const struct ct_want *w,
+			const struct ct_place *p, const char *staged,
+			struct err *e);
+	/* Whether the runtime knows the container at `p` now. 1, 0, error. */
+	int (*registered)(const struct ct_host *h, const struct ct_place *p,
+			  struct err *e);
+};
+
+/* NULL-terminated. */
+extern const struct ct_kind *const ct_kinds[];
+
+/* By its name; NULL where there is none. */
+const struct ct_kind *ct_kind_find(const char *name);
+
+/*
+ * Find the kind of `word` by asking every kind's probe. E_NOT_FOUND lists
+ * where it was looked for; E_USAGE when several kinds have it, listing them
+ * and --kind. */
+int ct_detect(const struct ct_host *h, const char *word,
+	      const struct ct_kind **kind, struct err *e);
+
+#endif
