@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * link: the client's end of one connection to an agent: a thread that owns
+ * the byte channel, sends frames, and sorts what comes back. Requests are
+ * blocking calls from any other thread.
+ */
+#ifndef XFER_LINK_H
+#define XFER_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/bytechan.h"
+#include "base/err.h"
+#include "wire/msg.h"
+#include "xfer/pool.h"
+
+struct link;
+
+struct link_opts {
+	int64_t greeting_ms;   /* longest wait for the agent's greeting */
+	uint32_t keepalive_ms; /* idle time before a KEEPALIVE; the peer is
+				  given up after 4 times that in silence */
+	const char *host;      /* for messages; borrowed until link_close */
+};
+
+/*
+ * Wait for the greeting on `c` (skipping and logging bounded noise), check
+ * the protocol version, start the thread and exchange HELLO. Takes `c` over,
+ * also on error. `key` is sent; `*hello` gets the agent's answer (caller
+ * finis). E_PROTOCOL with the noise quoted, E_VERSION, E_TIMEOUT, E_CLOSED
+ * with how the remote command ended. Blocks up to greeting_ms.
+ */
+int link_open(struct bytechan *c, const struct link_opts *o,
+	      const struct digest_key *key, struct link **l,
+	      struct msg_hello_reply *hello, struct err *e);
+
+/*
+ * A request and its reply. `body`/`len` may be NULL/0. The reply's body is
+ * put into `reply` (initialised by the caller; may be NULL where an empty one
+ * is due). `timeout_ms`: the whole wait; the link's own deadline for a silent
+ * peer applies besides. The agent's error comes back with its own code and
+ * "HOST: " in front; E_TIMEOUT, E_CLOSED, E_PROTOCOL where the link failed
+ * (link_failed then says so).
+ */
+int link_call(struct link *l, enum msg_method method, const void *body,
+	      size_t len, struct buf *reply, int64_t timeout_ms, struct err *e);
+
+/* Queue a content frame. Takes `f` over, also on error. Blocks while the
+ * agent gives no credit. Any thread. Fails with the link's error, or with the
+ * FAULT that the agent sent. */
+int link_send(struct link *l, struct pool_frame *f, struct err *e);
+
+/* Content bytes queued but not yet acknowledged. */
+uint64_t link_in_flight(struct link *l);
+
+/* Forget a FAULT that the agent sent (before a new pass). */
+void link_clear_fault(struct link *l);
+
+/* Whether the connection is dead (1, with its error in `e`) or alive (0). */
+int link_failed(struct link *l, struct err *e);
+
+/* Make every blocked and later link_send and link_call fail with E_CANCELLED
+ * until link_uncancel. Async-signal-unsafe; any thread. */
+void link_cancel(struct link *l);
+void link_uncancel(struct link *l);
+
+/* GOODBYE, a bounded wait for the agent's end, then free everything. NULL is
+ * allowed. */
+void link_close(struct link *l);
+
+#endif

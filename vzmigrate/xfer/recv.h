@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * recv: the receiver's half of the pump: unframes tree records, writes files
+ * with a pool of workers, applies directories' metadata last, and reads all
+ * back for the proof.
+ */
+#ifndef XFER_RECV_H
+#define XFER_RECV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/digest.h"
+#include "base/err.h"
+#include "fs/meta.h"
+#include "wire/msg.h"
+#include "xfer/pool.h"
+
+struct receiver;
+
+struct recv_opts {
+	unsigned workers; /* 0: as many as processors, 2 to 8 */
+	enum meta_policy policy;
+};
+
+/* A receiver for the empty directory `rootfd` (borrowed until free). */
+int recv_new(int rootfd, const struct digest_key *key,
+	     const struct recv_opts *o, struct receiver **r, struct err *e);
+
+/*
+ * After the last content frame: wait for the workers, make the hard links,
+ * apply directories' metadata (the root's immutable and append-only flags
+ * excepted: recv_root_flags). 0, or the first fault of the pass. Blocks.
+ */
+int recv_finish(struct receiver *r, struct err *e);
+
+/* Walk what was written, read its metadata back, join it with the content
+ * digests of what was written. Blocks. */
+int recv_proof(struct receiver *r, struct msg_proof *p, struct err *e);
+
+/* The root directory's inode flags that must wait for the commit. */
+uint32_t recv_root_flags(const struct receiver *r);
+
+/* A page of (path, digest) of a second walk, for MSG_PROOF_LIST: entries from
+ * number `from` on, into `reply` as msg.h says. */
+int recv_proof_list(struct receiver *r, uint64_t from, struct buf *reply,
+		    struct err *e);
+
+/* Stops the workers. NULL is allowed. */
+void recv_free(struct receiver *r);
+
+#endif
