@@ -478,6 +478,125 @@ test_explain_hostile(void **state)
 	free(theirs);
 }
 
+static bool
+same_set(const char *a, const char *b)
+{
+	struct namelist la = { 0 }, lb = { 0 };
+	bool same;
+
+	assert_int_equal(namelist_parse(&la, a, NULL), 0);
+	assert_int_equal(namelist_parse(&lb, b, NULL), 0);
+	same = la.n == lb.n;
+	for (size_t i = 0; i < la.n; i++) {
+		same &= namelist_has(&lb, la.names[i]);
+	}
+	namelist_fini(&la);
+	namelist_fini(&lb);
+	return same;
+}
+
+/* All of a list may be offered by policy: safe, or allowed by name. */
+static void
+check_policy(const char *list, enum alg_kind kind, bool cbc_allowed)
+{
+	struct namelist l = { 0 };
+
+	assert_int_equal(namelist_parse(&l, list, NULL), 0);
+	assert_true(l.n > 0);
+	for (size_t i = 0; i < l.n; i++) {
+		const struct alg *a = table_find(kind, l.names[i]);
+
+		assert_non_null(a);
+		assert_true(lib_has(a->name, (void *)(uintptr_t)LIBSSH));
+		assert_int_not_equal(a->status, ALG_REMOVED);
+		if (kind == ALG_CIPHER && a->status == ALG_BY_NAME) {
+			assert_true(cbc_allowed);
+			assert_string_equal(a->name, "aes128-cbc");
+		}
+	}
+	namelist_fini(&l);
+}
+
+/* Lists put together at random from names, patterns, prefixes and rubbish:
+ * whatever comes out keeps to the policy, in both directions the same names;
+ * whatever fails says why in one line. */
+static void
+test_random(void **state)
+{
+	static const char *const bits[] = {
+		GCM128,
+		CHACHA,
+		"aes128-ctr",
+		"aes128-cbc",
+		"3des-cbc",
+		"arcfour",
+		"none",
+		"hmac-sha1",
+		"hmac-md5",
+		"umac-64@openssh.com",
+		"hmac-sha2-256",
+		"*",
+		"?",
+		"!",
+		"aes*",
+		",",
+		",,",
+		"+",
+		"-",
+		"^",
+		" ",
+		"\n",
+		"\x1b[2J",
+		"\xff\xfe",
+		"x",
+		"AES",
+		"@",
+	};
+	static const char *const cbc[] = { "aes128-cbc" };
+	size_t nbits = sizeof(bits) / sizeof(bits[0]), good = 0, bad = 0;
+	unsigned x = 1;
+
+	(void)state;
+	for (int round = 0; round < 20000; round++) {
+		struct offer_ask ask = ask_new();
+		char list[2][512] = { "", "" };
+		struct offer o;
+		struct err e = { 0 };
+
+		for (int k = 0; k < 2; k++) {
+			x = x * 1103515245 + 12345;
+			for (unsigned n = x >> 16 & 7; n > 0; n--) {
+				x = x * 1103515245 + 12345;
+				strcat(list[k], bits[(x >> 16) % nbits]);
+				if (x >> 28 & 1) {
+					strcat(list[k], ",");
+				}
+			}
+		}
+		ask.cfg_ciphers = list[0];
+		ask.mac = round % 3 ? NULL : list[1];
+		ask.allow = cbc;
+		ask.nallow = (size_t)round % 2;
+		if (offer_build(&ask, &o, &e)) {
+			bad++;
+			assert_true(e.code == E_CONFIG || e.code == E_USAGE);
+			assert_true(e.text[0] && !strpbrk(e.text, "\n\x1b"));
+		} else {
+			good++;
+			check_policy(o.ciphers_out, ALG_CIPHER, round % 2);
+			check_policy(o.macs_out, ALG_MAC, false);
+			assert_true(same_set(o.ciphers_out, o.ciphers_in));
+			assert_string_equal(o.macs_out, o.macs_in);
+		}
+		for (size_t i = 0; i < o.nwarnings; i++) {
+			assert_null(strpbrk(o.warnings[i], "\n\x1b"));
+		}
+		offer_fini(&o);
+	}
+	/* both happened often enough to mean something */
+	assert_true(good > 1000 && bad > 1000);
+}
+
 static void
 test_judge(void **state)
 {
@@ -527,6 +646,7 @@ main(void)
 		cmocka_unit_test(test_explain),
 		cmocka_unit_test(test_explain_default),
 		cmocka_unit_test(test_explain_hostile),
+		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_judge),
 	};
 
