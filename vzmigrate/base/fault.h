@@ -29,8 +29,8 @@
  * thread. */
 int fault_point(const char *name, struct err *e);
 
-/* Read VZMIGRATE_FAULT again and count from 0 (for tests that set it in a
- * forked child). */
+/* Count from 0 again (for tests that set VZMIGRATE_FAULT in a forked
+ * child). */
 void fault_reset(void);
 
 #else

@@ -20,7 +20,7 @@
 #include "base/err.h"
 
 #define JOURNAL_LINE_MAX (256u << 10) /* bytes of one record's line */
-#define JOURNAL_FILE_MAX (64u << 20)  /* bytes; more is E_CORRUPT, E_LIMIT */
+#define JOURNAL_FILE_MAX (64u << 20)  /* bytes; more is E_CORRUPT or E_LIMIT */
 #define JOURNAL_FIELDS_MAX 64	      /* in one record */
 
 struct journal;
@@ -78,12 +78,24 @@ int journal_read(int dirfd, const char *name, const char *what,
 		 journal_replay_fn *fn, void *arg, struct err *e);
 
 /*
+ * The parser alone, for journal_open and the fuzz target: give each record in
+ * `data` (changed in place) to `fn`. `*sound` is the length of the records
+ * that are whole; less than `len` where the last line is torn (no newline, or
+ * a wrong checksum at the very end). `*last` is the last record's number. 0,
+ * E_CORRUPT naming `what` and the line, or an error of `fn`.
+ */
+int journal_replay(char *data, size_t len, const char *what,
+		   journal_replay_fn *fn, void *arg, size_t *sound,
+		   uint64_t *last, struct err *e);
+
+/*
  * Append a record: event word, then pairs of key and value (const char *),
  * then (char *)NULL as the last key. A pair whose value is NULL is left out.
- * On disk when it returns 0. After an error the journal's end is not known:
- * every further append fails with the same error, and only opening it again
- * tells. Fault points: "journal.EVENT.before", "journal.EVENT.after".
- * Blocks on the disk.
+ * On disk when it returns 0. After a failed write the record is not there
+ * and one may try again; after a failed fsync every further append fails with
+ * the same error, and only opening the journal again tells what is in it.
+ * Fault points: "journal.EVENT.before", ".torn" and ".after". Blocks on the
+ * disk.
  */
 int journal_append(struct journal *j, struct err *e, const char *event, ...)
 	__attribute__((sentinel));
