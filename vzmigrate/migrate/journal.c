@@ -261,6 +261,27 @@ replay_line(char *line, size_t len, uint64_t seq, size_t number,
 	return fn ? fn(&r, arg, e) : 0;
 }
 
+/* Whether the bytes begin with a whole record and go on behind it: then not
+ * the last append was cut, but an earlier newline is damaged. */
+static bool
+is_merged(const char *p, size_t len)
+{
+	const char *end = p + len, *m = p;
+
+	while ((m = memmem(m, (size_t)(end - m), " #", 2))) {
+		size_t n = (size_t)(m - p) + SUM_LEN + 2;
+
+		if (n >= len) {
+			break;
+		}
+		if (sum_ok(p, n)) {
+			return true;
+		}
+		m += 2;
+	}
+	return false;
+}
+
 int
 journal_replay(char *data, size_t len, const char *what, journal_replay_fn *fn,
 	       void *arg, size_t *sound, uint64_t *last, struct err *e)
@@ -273,14 +294,12 @@ journal_replay(char *data, size_t len, const char *what, journal_replay_fn *fn,
 	while (pos < len) {
 		char *nl = memchr(data + pos, '\n', len - pos);
 		size_t n = nl ? (size_t)(nl - data) - pos : len - pos;
+		bool at_end = !nl || pos + n + 1 == len;
 		int rc;
 
-		if (!nl) {
-			break; /* torn */
-		}
-		if (!sum_ok(data + pos, n)) {
-			if (pos + n + 1 == len) {
-				break; /* torn: written out of order */
+		if (!nl || !sum_ok(data + pos, n)) {
+			if (at_end && !is_merged(data + pos, n)) {
+				break; /* torn */
 			}
 			return err_set(e, E_CORRUPT,
 				       "%s, line %llu: wrong checksum", what,
