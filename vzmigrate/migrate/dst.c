@@ -75,7 +75,8 @@ void
 dst_host(struct dst *d, struct ct_host *h)
 {
 	*h = (struct ct_host){ .lxcpath = d->p.v[DP_LXCPATH],
-			       .vz_conf = d->p.v[DP_VZ_CONF] };
+			       .vz_conf = d->p.v[DP_VZ_CONF],
+			       .state_dir = statedir_path() };
 }
 
 void
@@ -187,14 +188,38 @@ find_kind(struct dst *d, struct err *e)
 				 d->p.v[DP_KIND]);
 }
 
+/* Ask the kind where the container goes, into the place half of `to`. */
+static int
+kind_place(struct dst *d, struct dst_params *to, struct err *e)
+{
+	struct ct_want w;
+	struct ct_host h;
+	struct ct_place p = { 0 };
+	int rc;
+
+	dst_want(d, &w);
+	dst_host(d, &h);
+	rc = d->kind->place(&h, &w, &p, e);
+	if (rc < 0) {
+		return rc;
+	}
+	for (size_t i = DP_WORDS; i < DP_COUNT; i++) {
+		free(to->v[i]);
+	}
+	to->v[DP_PLACE_ID] = steal_ptr(&p.id);
+	to->v[DP_PLACE_NAME] = steal_ptr(&p.name);
+	to->v[DP_PLACE_TREE] = steal_ptr(&p.tree);
+	to->v[DP_PLACE_STAGE_DIR] = steal_ptr(&p.stage_dir);
+	to->v[DP_PLACE_MOUNT] = steal_ptr(&p.mount_root);
+	ct_place_fini(&p);
+	return 0;
+}
+
 /* Where something was reserved that place counts, whatever this host's
  * configuration says today; else the kind decides. */
 static int
 decide_place(struct dst *d, struct err *e)
 {
-	struct ct_want w;
-	struct ct_host h;
-	struct ct_place p = { 0 };
 	int rc;
 
 	if (d->rec.placed) {
@@ -203,21 +228,31 @@ decide_place(struct dst *d, struct err *e)
 		return rc < 0 ? rc : find_kind(d, e);
 	}
 	rc = find_kind(d, e);
-	if (rc < 0) {
-		return rc;
+	return rc < 0 ? rc : kind_place(d, &d->p, e);
+}
+
+/* The container's files may have a word in the place, and they come after
+ * OPEN. */
+static int
+decide_place_again(struct dst *d, struct err *e)
+{
+	struct dst_params now = { 0 };
+	int rc;
+
+	if (!d->files_new) {
+		return 0;
 	}
-	dst_want(d, &w);
-	dst_host(d, &h);
-	rc = d->kind->place(&h, &w, &p, e);
+	rc = dst_params_copy(&now, &d->p, e);
 	if (rc == 0) {
-		d->p.v[DP_PLACE_ID] = steal_ptr(&p.id);
-		d->p.v[DP_PLACE_NAME] = steal_ptr(&p.name);
-		d->p.v[DP_PLACE_TREE] = steal_ptr(&p.tree);
-		d->p.v[DP_PLACE_STAGE_DIR] = steal_ptr(&p.stage_dir);
-		d->p.v[DP_PLACE_MOUNT] = steal_ptr(&p.mount_root);
+		rc = kind_place(d, &now, e);
 	}
-	ct_place_fini(&p);
-	return rc;
+	if (rc == 0 && d->rec.placed) {
+		d->other_words |= !dst_params_same(&now, &d->p, DP_COUNT);
+	} else if (rc == 0) {
+		rc = dst_params_copy(&d->p, &now, e);
+	}
+	dst_params_fini(&now);
+	return rc < 0 ? rc : dst_allowed(d, e);
 }
 
 /* Under the session's lock. Until the old agent is gone nothing of its may be
@@ -380,7 +415,10 @@ do_check(struct dst *d, const uint8_t *body, size_t len, struct enc *n,
 	}
 	rc = msg_get_check(body, len, &m, e);
 	if (rc == 0) {
-		rc = dst_check(d, &m, r, e);
+		rc = decide_place_again(d, e);
+		if (rc == 0) {
+			rc = dst_check(d, &m, r, e);
+		}
 		msg_check_fini(&m);
 	}
 	if (rc == 0) {
@@ -404,6 +442,9 @@ do_reserve(struct dst *d, const uint8_t *body, size_t len, struct enc *n,
 		return err_set(e, E_PROTOCOL, "RESERVE with a body");
 	}
 	rc = dst_enter(d, &lock, e);
+	if (rc == 0) {
+		rc = decide_place_again(d, e);
+	}
 	return rc == 0 ? dst_reserve(d, e) : rc;
 }
 

@@ -12,8 +12,9 @@
  *		configuration comes last. The client decides anew.
  *		The tree is at its place, and the runtime knows the CT: the
  *		commit is brought to its end, for it may be running already.
- *		The tree is at its place, unknown to the runtime: the client
- *		decides anew; both ways are open.
+ *		The tree is anywhere else (a kind may have a place in
+ *		between), or unknown to the runtime: the client decides
+ *		anew; both ways are open.
  *	undo without never
  *		Undone to the end: the order to go back had been given.
  *	abort without aborted
@@ -43,9 +44,9 @@
 /* ---- where the tree is ---- */
 
 enum where {
-	STAGED, /* in the staging area */
-	PLACED, /* where the container's tree belongs */
-	LOST,	/* at neither */
+	STAGED,	   /* in the staging area */
+	PLACED,	   /* where the container's tree belongs */
+	ELSEWHERE, /* in between, which the kind knows; or moved by others */
 };
 
 /* 1 with the inode's number and birth, 0 where there is no directory. */
@@ -102,19 +103,22 @@ find_tree(struct dst *d, enum where *w, struct err *e)
 		rc = is_ours(d, d->p.v[DP_PLACE_TREE], e);
 	}
 	if (rc == 0) {
-		*w = LOST;
+		*w = ELSEWHERE;
 	}
 	return rc < 0 ? rc : 0;
 }
 
+/* The kind said it is there: see that it is what was staged. */
 static int
-lost_error(struct dst *d, struct err *e)
+expect(struct dst *d, const char *path, struct err *e)
 {
-	return err_set(e, E_UNKNOWN,
-		       "the tree of session %s is neither in its staging area "
-		       "in %s nor at %s; somebody has moved it",
-		       d->hex, d->p.v[DP_PLACE_STAGE_DIR],
-		       d->p.v[DP_PLACE_TREE]);
+	int rc = is_ours(d, path, e);
+
+	return rc != 0 ? (rc < 0 ? rc : 0)
+		       : err_set(e, E_UNKNOWN,
+				 "%s is not the tree of session %s; somebody "
+				 "has moved it",
+				 path, d->hex);
 }
 
 /* ---- commit ---- */
@@ -170,7 +174,7 @@ commit_steps(struct dst *d, const char *staged, struct err *e)
 	struct ct_place p;
 	int rc = 0;
 
-	if (!d->files) {
+	if (!d->files || d->files_new) {
 		rc = dst_load_files(d, e);
 	}
 	dst_want(d, &w);
@@ -184,6 +188,9 @@ commit_steps(struct dst *d, const char *staged, struct err *e)
 	}
 	if (rc == 0) {
 		rc = fault_point("dst.commit.after-kind", e);
+	}
+	if (rc == 0) {
+		rc = expect(d, p.tree, e);
 	}
 	if (rc == 0) {
 		rc = set_root_flags(d, true, e);
@@ -216,9 +223,6 @@ commit(struct dst *d, struct err *e)
 
 	if (rc == 0 && d->rec.committing) {
 		rc = find_tree(d, &w, e);
-		if (rc == 0 && w == LOST) {
-			rc = lost_error(d, e);
-		}
 	}
 	if (rc == 0 && w == STAGED) {
 		/* Also for a second try: the tree may be another one. */
@@ -330,19 +334,13 @@ undo_steps(struct dst *d, struct err *e)
 	enum where at;
 	int rc = staged ? find_tree(d, &at, e) : E_NOMEM;
 
-	if (rc < 0 || at == STAGED) {
-		/* Tree first, configuration last, and back in the other
-		 * order: a staged tree says that all is undone. */
-		return rc;
+	if (rc == 0 && (!d->files || d->files_new)) {
+		rc = dst_load_files(d, e);
 	}
-	if (at == LOST) {
-		return lost_error(d, e);
-	}
-	rc = d->files ? 0 : dst_load_files(d, e);
 	if (rc == 0) {
 		rc = dst_stage_dir_make(d, e);
 	}
-	if (rc == 0) {
+	if (rc == 0 && at == PLACED) {
 		rc = set_root_flags(d, false, e);
 	}
 	dst_want(d, &w);
@@ -351,10 +349,15 @@ undo_steps(struct dst *d, struct err *e)
 	if (rc == 0) {
 		rc = fault_point("dst.undo.before-kind", e);
 	}
+	/* Also where the tree is staged: the kind may have left something
+	 * beside its place. */
 	if (rc == 0) {
 		rc = d->kind->uncommit(&h, &w, &p, staged, e);
 	}
-	return rc == 0 ? fault_point("dst.undo.after-kind", e) : rc;
+	if (rc == 0) {
+		rc = fault_point("dst.undo.after-kind", e);
+	}
+	return rc == 0 ? expect(d, staged, e) : rc;
 }
 
 /* From the undo event to `never`. */
@@ -521,11 +524,8 @@ settle_commit(struct dst *d, struct err *e)
 	enum where w;
 	int rc = staged ? find_tree(d, &w, e) : E_NOMEM;
 
-	if (rc < 0 || w == STAGED) {
+	if (rc < 0 || w != PLACED) {
 		return rc;
-	}
-	if (w == LOST) {
-		return lost_error(d, e);
 	}
 	dst_host(d, &h);
 	dst_place(d, &p);

@@ -121,7 +121,7 @@ dst_put_file(struct dst *d, struct msg_put_file *m, struct err *e)
 static int
 file_event(struct dst *d, size_t n, const struct ct_file *f, struct err *e)
 {
-	char gen[16], no[16], mode[16], uid[16], gid[16], size[24];
+	char gen[16], no[24], mode[16], uid[16], gid[16], size[24];
 	const struct journal_field v[] = {
 		{ "gen", gen },	  { "n", no },	  { "role", f->role },
 		{ "mode", mode }, { "uid", uid }, { "gid", gid },
