@@ -5,6 +5,7 @@
 # nastytree makes and removes its tree, failfs fails where it is told to.
 # run: no-asan
 
+# shellcheck disable=SC2034,SC2164 # read by tests/run, which sets -e
 TEST_TIMEOUT=120
 TOOLS=$VZ_BUILDDIR/tests/tools
 
@@ -15,11 +16,10 @@ two_trees()
 	mkdir -p "$TEST_TMP/a/d/sub"
 	(
 		cd "$TEST_TMP/a"
-		head -c 300000 /dev/urandom >f
+		head -c 300000 /dev/zero | tr '\0' q >f
 		printf x >d/small
 		truncate -s 10M hole
 		ln -s f link
-		ln f d/hard
 		ln d/small d/sub/hard2
 		printf y >lone
 		mkfifo p
@@ -33,6 +33,8 @@ two_trees()
 		touch -d '2001-02-03 04:05:06.000000009' .
 	)
 	cp -a --sparse=always "$TEST_TMP/a" "$TEST_TMP/b"
+	# Reading has changed access times.
+	(cd "$TEST_TMP/b" && find . -depth -exec touch -h -a -r {} ../a/{} \;)
 }
 
 # notices REGEX COMMAND - after COMMAND in b, treecmp has one line only, and it
@@ -45,14 +47,14 @@ notices()
 	(cd "$TEST_TMP/b" && eval "$*")
 	assert_exit 1 "$TOOLS/treecmp" --atime "$TEST_TMP/a" "$TEST_TMP/b"
 	assert_match "^$want" "$OUT"
-	assert_eq 1 "$(wc -l <"$OUT")" "lines for: $*"
+	[ "$(wc -l <"$OUT")" = 1 ] || fail "not one line: $(cat "$OUT")"
 	kind=$(sed -E 's/^[^:]*: ([a-z]+): .*/\1/' "$OUT")
 	[ "$kind" = missing ] && return
 	assert_exit 0 "$TOOLS/treecmp" --atime "--ignore=$kind" \
 		"$TEST_TMP/a" "$TEST_TMP/b"
 	# The other way round it is noticed just as well, but for more room
 	# taken by A.
-	[ "$kind" = holes ] ||
+	[ "$kind" = holes ] || [ "$kind" = blocks ] ||
 		assert_exit 1 "$TOOLS/treecmp" --atime "$TEST_TMP/b" \
 			"$TEST_TMP/a"
 }
@@ -62,23 +64,27 @@ keep()
 {
 	local f=$1 ref=$TEST_TMP/ref dref=$TEST_TMP/dref
 	shift
-	touch -h -r "$f" "$ref.x" 2>/dev/null || :
-	cp -a --attributes-only "$f" "$ref" 2>/dev/null || touch "$ref"
+	touch "$ref" "$dref"
 	touch -h -r "$f" "$ref"
 	touch -r . "$dref"
 	eval "$*"
 	touch -h -r "$ref" "$f"
 	touch -r "$dref" .
-	rm -rf "$ref" "$ref.x" "$dref"
+	rm -f "$ref" "$dref"
 }
 
 test_equal()
 {
 	two_trees
 	assert_exit 0 "$TOOLS/treecmp" --atime "$TEST_TMP/a" "$TEST_TMP/b"
-	assert_match '^entries=12 bytes=[0-9]+$' "$OUT"
+	assert_match '^entries=11 bytes=[0-9]+$' "$OUT"
 	touch -a "$TEST_TMP/b/f"
 	assert_exit 0 "$TOOLS/treecmp" "$TEST_TMP/a" "$TEST_TMP/b"
+}
+
+odd_name()
+{
+	touch $'new\n\e'
 }
 
 test_each_attribute()
@@ -103,14 +109,13 @@ test_each_attribute()
 	notices 'lone: size: 1 in A, 2 in B' keep lone 'printf yy \>lone'
 	notices 'lone: content: ' keep lone 'printf z \>lone'
 	notices 'f: content: ' keep f \
-		'printf "\\000\\001" \| dd of=f bs=1 seek=299998 conv=notrunc'
+		'printf Z \| dd of=f bs=1 seek=299999 conv=notrunc'
 	notices 'link: target: ' keep link 'ln -snf g link \; setfattr -h \
 		-n trusted.l -v 1 link'
 	notices 'c: rdev: 1:3 in A, 1:5' keep c 'rm c \; mknod c c 1 5'
 	notices 'p: type: ' keep p 'rm p \; touch p'
 	notices 'p: missing: only in A' keep . 'rm p'
-	notices 'new\\x0a\\x1b: missing: only in B' keep . \
-		"touch $'new\\n\\e'"
+	notices 'new\\x0a\\x1b: missing: only in B' keep . odd_name
 }
 
 test_holes_and_blocks()
@@ -204,8 +209,8 @@ test_failfs()
 	head -c 1000000 /dev/urandom >"$s/d/f"
 	"$TOOLS/failfs" -o eio=f:3,eacces=/locked,short=w,enospc=/full \
 		"$s" "$m"
-	trap 'umount -l "$m"' EXIT
-	cmp "$s/d/f" <(dd if="$s/d/f" bs=4096 2>/dev/null)
+	# shellcheck disable=SC2064
+	trap "umount -l '$m'" EXIT
 	assert_exit 1 dd if="$m/d/f" of=/dev/null bs=4096
 	assert_match 'Input/output error' "$ERR"
 	assert_match '^2\+0 records in' "$ERR"
