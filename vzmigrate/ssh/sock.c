@@ -194,7 +194,7 @@ note_failure(char *all, size_t len, const struct err *e)
 	size_t n = strlen(all);
 
 	if (n < len) {
-		snprintf(all + n, len - n, "%s%s", n ? "; " : "", e->text);
+		snprintf(all + n, len - n, "%s%.300s", n ? "; " : "", e->text);
 	}
 }
 
