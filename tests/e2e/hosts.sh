@@ -182,10 +182,14 @@ _bed_loops_free()
 
 hosts_down()
 {
-	local bed=${1:-$BED} ok=0 m e=$- guard=
-	[ -n "$bed" ] && [ -d "$bed" ] || { _hosts_forget "$bed"; return 0; }
+	local bed=${1:-$BED} ok=0 m e=$- guard='' traps
+	if [ ! -d "$bed" ]; then
+		_hosts_forget "$bed"
+		return 0
+	fi
 	set +e
 	# What is begun here must be ended: a second signal waits.
+	traps=$(trap -p INT TERM HUP)
 	trap '' INT TERM HUP
 	if [ -d "$bed/state" ]; then
 		touch "$bed/state/cgroups"
@@ -210,7 +214,8 @@ hosts_down()
 		kill -KILL -- "-$guard" 2>/dev/null
 	fi
 	_hosts_forget "$bed"
-	[ "${HOSTS_NO_TRAPS:-}" ] || _hosts_traps
+	trap - INT TERM HUP
+	eval "$traps"
 	case $e in *e*) set -e ;; esac
 	return $ok
 }
@@ -237,13 +242,19 @@ _hosts_traps()
 # without doing it (SIGKILL); ended by hosts_down.
 _hosts_guard()
 {
+	local owner=$BASHPID
+	# shellcheck disable=SC2016 # expanded by the inner shell
 	setsid bash -c '
 		trap "" INT TERM HUP
 		echo "$$" >"$2/state/guard"
-		tail --pid="$3" -s 0.5 -f /dev/null
+		# A zombie, which its parent may keep for long, is dead, too.
+		while read -r s 2>/dev/null <"/proc/$3/stat" &&
+			[[ ${s##*) } != Z* ]]; do
+			sleep 0.5
+		done
 		export HOSTS_NO_TRAPS=1
 		. "$1" && hosts_down "$2"
-	' hosts-guard "$HOSTS_LIB" "$BED" "$BASHPID" \
+	' hosts-guard "$HOSTS_LIB" "$BED" "$owner" \
 		</dev/null >/dev/null 2>&1 &
 	disown $!
 	_hosts_wait 5 test -s "$BED/state/guard"
@@ -271,7 +282,7 @@ _hosts_cgroups()
 # _cgroup_init PARENT DIR - makes DIR ready to hold processes.
 _cgroup_init()
 {
-	local f c
+	local f c=()
 	if [ -e "$2/cpuset.mems" ] && [ -e "$2/cgroup.clone_children" ]; then
 		for f in cpuset.cpus cpuset.mems; do
 			cat "$1/$f" >"$2/$f"
@@ -279,8 +290,9 @@ _cgroup_init()
 		echo 1 >"$2/cgroup.clone_children"
 	fi
 	if [ -e "$2/cgroup.subtree_control" ]; then
-		for c in $(cat "$2/cgroup.controllers"); do
-			echo "+$c" >"$2/cgroup.subtree_control" || :
+		read -ra c <"$2/cgroup.controllers" || :
+		for f in "${c[@]}"; do
+			echo "+$f" >"$2/cgroup.subtree_control" || :
 		done 2>/dev/null
 	fi
 }
@@ -302,8 +314,8 @@ _hosts_fs()
 		return 1
 		;;
 	esac
-	truncate -s "${HOSTS_SIZE:-8G}" "$img"
-	PATH=$PATH:$HOSTS_SYSPATH "$@" "$img"
+	truncate -s "${HOSTS_SIZE:-8G}" "$img" || return
+	PATH=$PATH:$HOSTS_SYSPATH "$@" "$img" || return
 	mount -t "$fs" -o loop "$img" "$dir"
 }
 
@@ -311,7 +323,7 @@ _hosts_fs()
 _hosts_etc()
 {
 	local name=$1 root=$BED/fs/$1 n t
-	cp -a /etc "$root/"
+	cp -a /etc "$root/" || return
 	rm -rf "$root/etc/ssh" "$root/etc/vz" "$root/etc/mtab"
 	mkdir -p "$root/etc/ssh"
 	ln -s /proc/self/mounts "$root/etc/mtab"
@@ -337,7 +349,7 @@ _hosts_etc()
 		set --
 		[ $t = rsa ] && set -- -b 2048
 		ssh-keygen -q -t $t "$@" -N '' -C "root@$name" \
-			-f "$root/etc/ssh/ssh_host_${t}_key"
+			-f "$root/etc/ssh/ssh_host_${t}_key" || return
 	done
 	ssh-keygen -q -t ed25519 -N '' -C "root@$name" \
 		-f "$root/root/.ssh/id_ed25519"
@@ -514,7 +526,7 @@ _on_exec()
 	HOME=/root USER=root LOGNAME=root \
 	PATH=${HOSTS_PATH:+$HOSTS_PATH:}$(_hosts_path):$HOSTS_SYSPATH \
 	exec nsenter -t "${HOST_PID[$host]:?no such host}" \
-		-m -n -p -u -C --wd=/proc/self/cwd/ -- "$@"
+		-m -n -p -u -C -- "$@"
 }
 
 _hosts_path()
@@ -541,7 +553,8 @@ _on_child()
 	kill -0 "$1" 2>/dev/null || return 0
 	c=$(tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline")
 	case $c in nsenter\ *) ;; *) return 1 ;; esac
-	read -r ON_PID _ <"/proc/$1/task/$1/children" && [ -n "$ON_PID" ]
+	# There is no newline at the end of it: read says 1.
+	read -r ON_PID _ <"/proc/$1/task/$1/children" || [ -n "$ON_PID" ]
 }
 
 # --- sshd -------------------------------------------------------------------
@@ -559,7 +572,7 @@ _sshd_write()
 	{
 		printf '%s\n' "$top"
 		while read -r key line; do
-			grep -qiE "^[[:space:]]*$key[[:space:]=]" <<<"$top" ||
+			grep -qiE "^[[:space:]]*${key}[[:space:]=]" <<<"$top" ||
 				printf '%s %s\n' "$key" "$line"
 		done <<-END
 		Port $port
