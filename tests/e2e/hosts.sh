@@ -148,7 +148,9 @@ _bed_kill()
 # _bed_owns BED PID - a pid that was recorded may be another's by now.
 _bed_owns()
 {
-	tr '\0' '\n' 2>/dev/null <"/proc/$2/cmdline" | grep -qxF "$1" ||
+	local args
+	args=$(tr '\0' '\n' 2>/dev/null <"/proc/$2/cmdline")
+	grep -qxF "$1" <<<"$args" || grep -qF "$1/" <<<"$args" ||
 		grep -qF "/${1##*/}/" "/proc/$2/cgroup" 2>/dev/null
 }
 

@@ -24,6 +24,11 @@
 #                           polls CMD until it succeeds; fails when too late
 #   no_leftovers BED        fails if anything of that set of hosts is left
 #
+# A file is run with the ordinary build and again with the one with sanitizers,
+# which has the fault hooks, too; a line of its own changes that:
+# "# run: no-asan" the ordinary build alone; "# run: asan-only" the other alone;
+# "# run: asan-full" the second time with --full only.
+#
 # TEST_TMP is a directory of the test's own, seen on the hosts under the same
 # name, removed afterwards.
 
