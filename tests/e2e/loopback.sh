@@ -29,11 +29,11 @@ loop_sshd()
 		END
 		setpriv --pdeathsig KILL /usr/sbin/sshd -D \
 			-f "$d/sshd_config" -E "$d/log" </dev/null &
-		echo $! >>"$BED/state/holders"
 		LOOP_PID=$!
+		echo "$LOOP_PID" >>"$BED/state/holders"
+		disown "$LOOP_PID"
 		_hosts_wait 5 loop_listens "$d" "$LOOP_PID" || :
 		[ -s "$d/pid" ] && return
-		wait "$LOOP_PID" || :
 	done
 	cat "$d/log" >&2
 	return 1
@@ -85,6 +85,7 @@ demo_loopback()
 		--ssh="-o UserKnownHostsFile=$BED/known_hosts" \
 		"root@127.0.0.1" "$a:$b" | tee "$log"
 	# There is one machine only, so its own folders served as both hosts'.
+	rmdir /run/sshd 2>/dev/null || :
 	[ ${#made[@]} = 0 ] || rm -rf --one-file-system "${made[@]}"
 	demo_end "$a" "$b" "$log"
 }
