@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <linux/fs.h>
 #include <sys/stat.h>
 
 #include "base/digest.h"
@@ -37,8 +38,10 @@ struct meta_time {
 	 FS_NOCOW_FL | FS_PROJINHERIT_FL | FS_UNRM_FL | FS_SECRM_FL | \
 	 FS_JOURNAL_DATA_FL | FS_NOTAIL_FL)
 
-#define META_XATTRS_MAX (4u << 20) /* packed bytes on one inode */
-#define META_TARGET_MAX 4095	   /* symlink target, bytes (PATH_MAX - 1) */
+#define META_XATTRS_MAX                                              \
+	(960u << 10)	     /* packed bytes on one inode; what fits \
+				into one frame */
+#define META_TARGET_MAX 4095 /* symlink target, bytes (PATH_MAX - 1) */
 
 struct meta {
 	enum fs_type type;

@@ -38,7 +38,7 @@ enum frame_type {
 	FRAME_REPLY = 4,     /* agent: u32 id, u32 code, text, body */
 	FRAME_BATCH = 5,     /* client: tree records */
 	FRAME_CHUNK = 6,     /* client: a piece of a large file */
-	FRAME_ACK = 7,	     /* agent: u64 content frames' bytes finished */
+	FRAME_ACK = 7,	     /* agent: u64 content frames finished */
 	FRAME_FAULT = 8,     /* agent: u32 code, text: the copy failed there */
 	FRAME_GOODBYE = 9,   /* client: the end is wanted */
 	FRAME_SINK = 10,     /* client: bytes to count and drop */

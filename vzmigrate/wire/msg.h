@@ -60,7 +60,7 @@ struct msg_hello {
 	uint32_t caps;	       /* enum frame_cap */
 	char *version;	       /* of the client program */
 	uint32_t keepalive_ms; /* both ends send that often when idle, and give
-				  the other up after 4 times that */
+				  the other up after 15 times that */
 	struct digest_key key; /* of this connection's proofs */
 };
 

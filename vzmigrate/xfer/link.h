@@ -19,10 +19,21 @@
 
 struct link;
 
+/* Silence of this many keepalive intervals means the peer is dead. With the
+ * default of 2 s that is half a minute: longer than a busy host hiccups,
+ * shorter than a person waits. */
+#define LINK_DEAD_FACTOR 15
+#define LINK_KEEPALIVE_MS 2000
+
+/* Content frames that may be under way without an acknowledgement; the agent
+ * has as many buffers, so its reader never waits for its disk. */
+#define LINK_WINDOW 48
+
 struct link_opts {
 	int64_t greeting_ms;   /* longest wait for the agent's greeting */
 	uint32_t keepalive_ms; /* idle time before a KEEPALIVE; the peer is
-				  given up after 4 times that in silence */
+				  given up after LINK_DEAD_FACTOR times that
+				  in silence */
 	const char *host;      /* for messages; borrowed until link_close */
 };
 
@@ -53,7 +64,7 @@ int link_call(struct link *l, enum msg_method method, const void *body,
  * FAULT that the agent sent. */
 int link_send(struct link *l, struct pool_frame *f, struct err *e);
 
-/* Content bytes queued but not yet acknowledged. */
+/* Content frames queued but not yet acknowledged. */
 uint64_t link_in_flight(struct link *l);
 
 /* Forget a FAULT that the agent sent (before a new pass). */

@@ -18,11 +18,12 @@ struct pool;
 /* A buffer with room for a frame header and POOL_ROOM bytes of payload. */
 #define POOL_ROOM (272u << 10)
 struct pool_frame {
-	struct pool *pool;	 /* where it goes back to */
+	struct pool *pool;	 /* where it goes back to; NULL: a large one */
 	struct pool_frame *next; /* for queues */
 	uint8_t type;		 /* enum frame_type */
 	uint8_t flags;
 	uint32_t len;	/* payload bytes in use */
+	uint32_t room;	/* payload bytes there is room for */
 	uint8_t *bytes; /* FRAME_HEADER bytes, then the payload */
 };
 
@@ -39,6 +40,10 @@ struct pool *pool_new(size_t count, struct err *e);
 struct pool_frame *pool_get(struct pool *p);
 /* The same without waiting; NULL when none is free. */
 struct pool_frame *pool_try_get(struct pool *p);
+
+/* A buffer of its own for the rare frame that is larger than POOL_ROOM (an
+ * inode with very many xattrs); pool_put frees it. NULL without memory. */
+struct pool_frame *pool_large(uint32_t room);
 
 /* Give it back. Any thread. NULL is allowed. */
 void pool_put(struct pool_frame *f);

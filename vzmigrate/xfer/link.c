@@ -1,0 +1,812 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * link: the client's connection to an agent.
+ *
+ * One thread owns the byte channel: it takes frames from the queues, writes
+ * them, and gets called back with what the agent sends. Everything else is
+ * under one mutex; waiters sleep on one condition variable. The first fatal
+ * error is kept in `fatal` and ends the thread; a FAULT of the agent is kept
+ * apart, since the connection lives on.
+ */
+#include "config.h"
+
+#include "xfer/link.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "wire/frame.h"
+
+#define CLOSE_WAIT_MS 3000
+/* A REPLY may be as large as a full message and its head. */
+#define IN_MAX (FRAME_HEADER + FRAME_PAYLOAD_MAX)
+
+/* A call that waits for its REPLY; lives on the caller's stack. */
+struct call {
+	uint32_t id;
+	struct buf *reply; /* body goes here; NULL: must be empty */
+	int rc;		   /* 1 while waiting */
+	struct err e;
+	struct call *next;
+};
+
+struct link {
+	struct bytechan *c; /* owned; used by the thread alone once it runs */
+	const char *host;   /* borrowed, for messages */
+	uint32_t keepalive_ms;
+	struct buf in;	    /* bytes not yet parsed; thread only */
+	int64_t last_rx_ms; /* when bytes last came; thread only */
+	int64_t last_tx_ms; /* when a frame was last written; thread only */
+
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* anything below changed */
+	struct pool_frame *ctl; /* requests to send, first in first out */
+	struct pool_frame **ctl_tail;
+	struct pool_frame *data; /* content to send */
+	struct pool_frame **data_tail;
+	struct call *calls; /* waiting for a REPLY */
+	uint32_t next_id;
+	uint64_t sent_frames;  /* content frames queued or sent */
+	uint64_t acked_frames; /* and finished by the agent */
+	bool idle;	       /* the thread sleeps in service: wake it */
+	bool stopping;	       /* link_close was called */
+	bool cancelled;
+	struct err fatal; /* code != 0: the connection is dead */
+	struct err fault; /* code != 0: the agent could not write */
+};
+
+/* ---- the greeting, before the thread runs ---- */
+
+static int
+on_early_data(const void *data, size_t len, void *arg, struct err *e)
+{
+	struct link *l = arg;
+
+	return buf_append(&l->in, data, len, e);
+}
+
+static void
+on_stderr(const void *data, size_t len, void *arg)
+{
+	const char *p = data;
+	struct link *l = arg;
+
+	while (len) {
+		const char *nl = memchr(p, '\n', len);
+		size_t n = nl ? (size_t)(nl - p) : len;
+		char line[512];
+
+		if (n) {
+			log_info("%s: stderr: %s", l->host,
+				 escape_bytes(line, sizeof(line), p, n));
+		}
+		n += nl ? 1 : 0;
+		p += n;
+		len -= n;
+	}
+}
+
+static int
+no_greeting(struct link *l, struct err *e)
+{
+	char shown[256];
+	int code = e && e->code == E_CLOSED ? E_CLOSED : E_PROTOCOL;
+
+	if (!l->in.len) {
+		return err_recode(e, code, "%s: the agent did not answer",
+				  l->host);
+	}
+	return err_recode(e, code, "%s: no agent there, but: \"%s\"", l->host,
+			  escape_bytes(shown, sizeof(shown), l->in.data,
+				       l->in.len));
+}
+
+static int
+check_greeting(struct link *l, uint32_t proto, size_t noise, struct err *e)
+{
+	char shown[256];
+
+	if (noise) {
+		log_warn("%s: the login shell printed %zu bytes before the "
+			 "agent started, beginning: \"%s\"",
+			 l->host, noise,
+			 escape_bytes(shown, sizeof(shown), l->in.data, noise));
+	}
+	if (proto != FRAME_PROTO) {
+		return err_set(e, E_VERSION,
+			       "%s: the agent speaks protocol %u, this program "
+			       "%u: install the same version on both hosts",
+			       l->host, proto, FRAME_PROTO);
+	}
+	return 0;
+}
+
+static int
+wait_greeting(struct link *l, int64_t timeout_ms, struct err *e)
+{
+	int64_t deadline = io_deadline(timeout_ms);
+	uint32_t proto, caps;
+	size_t noise, used;
+	int rc;
+
+	for (;;) {
+		rc = frame_find_greeting(l->in.data, l->in.len, &noise, &used,
+					 &proto, &caps, e);
+		if (rc < 0) {
+			return no_greeting(l, e);
+		}
+		if (rc == 1) {
+			break;
+		}
+		if (io_left_ms(deadline) == 0) {
+			err_set(e, E_TIMEOUT, "no greeting in %lld s",
+				(long long)(timeout_ms / 1000));
+			return no_greeting(l, e);
+		}
+		rc = bytechan_service(l->c, io_left_ms(deadline), e);
+		if (rc < 0) {
+			return no_greeting(l, e);
+		}
+	}
+	rc = check_greeting(l, proto, noise, e);
+	buf_consume(&l->in, used);
+	return rc;
+}
+
+/* ---- incoming frames, in the thread ---- */
+
+static void
+set_fatal_locked(struct link *l, const struct err *e)
+{
+	if (l->fatal.code == 0) {
+		l->fatal = *e;
+		log_debug("%s: connection lost: %s", l->host, e->text);
+	}
+	pthread_cond_broadcast(&l->changed);
+}
+
+static int
+in_log(struct link *l, const uint8_t *p, size_t len, struct err *e)
+{
+	struct dec d;
+	cleanup(free_ptr) char *text = NULL;
+	uint8_t level;
+	int rc;
+
+	dec_init(&d, p, len);
+	level = dec_u8(&d);
+	text = dec_str_needed(&d, MSG_TEXT_MAX);
+	rc = dec_end(&d, "log frame", e);
+	if (rc < 0) {
+		return rc;
+	}
+	if (level > LOGL_TRACE) {
+		level = LOGL_TRACE;
+	}
+	/* A remote error is what the reply says; here it is only a line. */
+	log_msg(level == LOGL_ERROR ? LOGL_WARN : level, "%s: %s", l->host,
+		text);
+	return 0;
+}
+
+/* Codes from the peer: anything unknown is E_REMOTE. */
+static int
+remote_code(uint32_t raw)
+{
+	int32_t code = (int32_t)raw;
+
+	return code <= E_NOMEM && code >= E_STOP ? code : E_REMOTE;
+}
+
+static void
+finish_call(struct link *l, struct call *c, int code, const char *text,
+	    struct dec *d)
+{
+	if (code < 0) {
+		c->rc = err_set(&c->e, code, "%s: %s", l->host,
+				text ? text : "failed");
+	} else if (!c->reply && d->left) {
+		c->rc = err_set(&c->e, E_PROTOCOL,
+				"%s: unexpected reply of %zu bytes", l->host,
+				d->left);
+	} else {
+		c->rc = c->reply ? buf_append(c->reply, d->p, d->left, &c->e)
+				 : 0;
+	}
+	pthread_cond_broadcast(&l->changed);
+}
+
+static int
+in_reply(struct link *l, const uint8_t *p, size_t len, struct err *e)
+{
+	cleanup(free_ptr) char *text = NULL;
+	struct call **at;
+	struct dec d;
+	uint32_t id, code;
+
+	dec_init(&d, p, len);
+	id = dec_u32(&d);
+	code = dec_u32(&d);
+	text = dec_str(&d, MSG_TEXT_MAX);
+	if (d.rc < 0) {
+		return err_set(e, E_PROTOCOL, "malformed reply");
+	}
+	pthread_mutex_lock(&l->lock);
+	for (at = &l->calls; *at && (*at)->id != id; at = &(*at)->next) {
+	}
+	if (*at) {
+		struct call *c = *at;
+
+		*at = c->next;
+		finish_call(l, c, code ? remote_code(code) : 0, text, &d);
+	}
+	pthread_mutex_unlock(&l->lock);
+	/* No such call: it timed out here; its reply is of no use. */
+	return 0;
+}
+
+static int
+in_ack(struct link *l, const uint8_t *p, size_t len, struct err *e)
+{
+	struct dec d;
+	uint64_t frames;
+	int rc;
+
+	dec_init(&d, p, len);
+	frames = dec_u64(&d);
+	rc = dec_end(&d, "ack", e);
+	if (rc < 0) {
+		return rc;
+	}
+	pthread_mutex_lock(&l->lock);
+	if (frames < l->acked_frames || frames > l->sent_frames) {
+		rc = err_set(e, E_PROTOCOL, "ack of frames never sent");
+	} else {
+		l->acked_frames = frames;
+		pthread_cond_broadcast(&l->changed);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return rc;
+}
+
+static int
+in_fault(struct link *l, const uint8_t *p, size_t len, struct err *e)
+{
+	cleanup(free_ptr) char *text = NULL;
+	struct dec d;
+	uint32_t code;
+	int rc;
+
+	dec_init(&d, p, len);
+	code = dec_u32(&d);
+	text = dec_str_needed(&d, MSG_TEXT_MAX);
+	rc = dec_end(&d, "fault", e);
+	if (rc < 0) {
+		return rc;
+	}
+	pthread_mutex_lock(&l->lock);
+	if (l->fault.code == 0) {
+		err_set(&l->fault, remote_code(code), "%s: %s", l->host, text);
+	}
+	pthread_cond_broadcast(&l->changed);
+	pthread_mutex_unlock(&l->lock);
+	return 0;
+}
+
+static int
+in_frame(struct link *l, const struct frame_header *h, const uint8_t *p,
+	 struct err *e)
+{
+	switch (h->type) {
+	case FRAME_KEEPALIVE:
+		return 0;
+	case FRAME_LOG:
+		return in_log(l, p, h->len, e);
+	case FRAME_REPLY:
+		return in_reply(l, p, h->len, e);
+	case FRAME_ACK:
+		return in_ack(l, p, h->len, e);
+	case FRAME_FAULT:
+		return in_fault(l, p, h->len, e);
+	default:
+		return err_set(e, E_PROTOCOL, "unexpected frame of type %u",
+			       h->type);
+	}
+}
+
+static int
+parse_in(struct link *l, struct err *e)
+{
+	size_t at = 0;
+	int rc = 0;
+
+	while (rc == 0 && l->in.len - at >= FRAME_HEADER) {
+		struct frame_header h;
+
+		rc = frame_get_header(l->in.data + at, &h, e);
+		if (rc < 0 || l->in.len - at - FRAME_HEADER < h.len) {
+			break;
+		}
+		rc = in_frame(l, &h, l->in.data + at + FRAME_HEADER, e);
+		at += FRAME_HEADER + h.len;
+	}
+	buf_consume(&l->in, at);
+	return rc < 0 ? err_recode(e, rc, "%s", l->host) : 0;
+}
+
+static int
+on_data(const void *data, size_t len, void *arg, struct err *e)
+{
+	struct link *l = arg;
+	int rc;
+
+	l->last_rx_ms = io_now_ms();
+	rc = buf_append(&l->in, data, len, e);
+	return rc < 0 ? rc : parse_in(l, e);
+}
+
+/* ---- the thread ---- */
+
+static struct pool_frame *
+next_frame(struct link *l)
+{
+	struct pool_frame *f = NULL;
+
+	pthread_mutex_lock(&l->lock);
+	if (l->ctl) {
+		f = l->ctl;
+		l->ctl = f->next;
+		if (!l->ctl) {
+			l->ctl_tail = &l->ctl;
+		}
+	} else if (l->data) {
+		f = l->data;
+		l->data = f->next;
+		if (!l->data) {
+			l->data_tail = &l->data;
+		}
+	}
+	l->idle = !f;
+	pthread_mutex_unlock(&l->lock);
+	return f;
+}
+
+static int
+write_frame(struct link *l, uint8_t *bytes, uint8_t type, uint8_t flags,
+	    uint32_t len, struct err *e)
+{
+	struct frame_header h = { .len = len, .type = type, .flags = flags };
+
+	frame_put_header(bytes, &h);
+	l->last_tx_ms = io_now_ms();
+	return bytechan_write(l->c, bytes, FRAME_HEADER + (size_t)len,
+			      (int64_t)l->keepalive_ms * LINK_DEAD_FACTOR, e);
+}
+
+static int
+serve_idle(struct link *l, struct err *e)
+{
+	int64_t now = io_now_ms();
+	int64_t dead =
+		l->last_rx_ms + (int64_t)l->keepalive_ms * LINK_DEAD_FACTOR;
+	int64_t due = l->last_tx_ms + l->keepalive_ms;
+	uint8_t bytes[FRAME_HEADER];
+	int rc;
+
+	if (now >= dead) {
+		return err_set(e, E_TIMEOUT, "%s: no sign of life for %lld s",
+			       l->host,
+			       (long long)((now - l->last_rx_ms) / 1000));
+	}
+	if (now >= due) {
+		return write_frame(l, bytes, FRAME_KEEPALIVE, 0, 0, e);
+	}
+	rc = bytechan_service(l->c, (due < dead ? due : dead) - now, e);
+	return rc < 0 ? rc : 0;
+}
+
+static bool
+is_stopping(struct link *l)
+{
+	bool stop;
+
+	pthread_mutex_lock(&l->lock);
+	stop = l->stopping;
+	pthread_mutex_unlock(&l->lock);
+	return stop;
+}
+
+/* After GOODBYE: let the agent end in its own way, for a bounded time. */
+static void
+say_goodbye(struct link *l)
+{
+	int64_t deadline = io_deadline(CLOSE_WAIT_MS);
+	uint8_t bytes[FRAME_HEADER];
+	struct err e = { 0 };
+
+	if (write_frame(l, bytes, FRAME_GOODBYE, 0, 0, &e) < 0 ||
+	    bytechan_send_eof(l->c, &e) < 0) {
+		return;
+	}
+	while (io_left_ms(deadline) > 0 &&
+	       bytechan_service(l->c, io_left_ms(deadline), &e) >= 0) {
+	}
+}
+
+static void *
+link_thread(void *arg)
+{
+	struct link *l = arg;
+	struct err e = { 0 };
+	int rc = 0;
+
+	while (rc == 0) {
+		struct pool_frame *f = next_frame(l);
+
+		if (f) {
+			rc = write_frame(l, f->bytes, f->type, f->flags, f->len,
+					 &e);
+			pool_put(f);
+		} else if (is_stopping(l)) {
+			say_goodbye(l);
+			break;
+		} else {
+			rc = serve_idle(l, &e);
+		}
+	}
+	pthread_mutex_lock(&l->lock);
+	if (rc == 0) {
+		err_set(&e, E_CLOSED, "%s: the link is closed", l->host);
+	}
+	set_fatal_locked(l, &e);
+	pthread_mutex_unlock(&l->lock);
+	return NULL;
+}
+
+/* ---- the interface ---- */
+
+static struct link *
+link_new(struct bytechan *c, const struct link_opts *o)
+{
+	pthread_condattr_t attr;
+	struct link *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		return NULL;
+	}
+	l->c = c;
+	l->host = o->host;
+	l->keepalive_ms = o->keepalive_ms ? o->keepalive_ms : LINK_KEEPALIVE_MS;
+	l->ctl_tail = &l->ctl;
+	l->data_tail = &l->data;
+	l->next_id = 1;
+	buf_init(&l->in, IN_MAX + (1 << 17));
+	pthread_mutex_init(&l->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&l->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	return l;
+}
+
+static void
+drop_queue(struct pool_frame *f)
+{
+	while (f) {
+		struct pool_frame *next = f->next;
+
+		pool_put(f);
+		f = next;
+	}
+}
+
+static void
+link_free(struct link *l)
+{
+	drop_queue(l->ctl);
+	drop_queue(l->data);
+	bytechan_free(l->c);
+	buf_fini(&l->in);
+	pthread_cond_destroy(&l->changed);
+	pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+static int
+say_hello(struct link *l, const struct digest_key *key,
+	  struct msg_hello_reply *hello, struct err *e)
+{
+	struct msg_hello h = { .proto = FRAME_PROTO,
+			       .caps = 0,
+			       .version = (char *)PACKAGE_VERSION,
+			       .keepalive_ms = l->keepalive_ms,
+			       .key = *key };
+	cleanup(buf_finip) struct buf body, reply;
+	struct enc n;
+	int rc;
+
+	buf_init(&body, MSG_BODY_MAX);
+	buf_init(&reply, MSG_BODY_MAX);
+	enc_init(&n, &body, e);
+	msg_put_hello(&n, &h);
+	rc = n.rc;
+	if (rc == 0) {
+		rc = link_call(l, MSG_HELLO, body.data, body.len, &reply,
+			       (int64_t)l->keepalive_ms * LINK_DEAD_FACTOR, e);
+	}
+	if (rc == 0) {
+		rc = msg_get_hello_reply(reply.data, reply.len, hello, e);
+	}
+	return rc;
+}
+
+int
+link_open(struct bytechan *c, const struct link_opts *o,
+	  const struct digest_key *key, struct link **out,
+	  struct msg_hello_reply *hello, struct err *e)
+{
+	struct link *l = link_new(c, o);
+	int rc;
+
+	if (!l) {
+		bytechan_free(c);
+		return err_nomem(e);
+	}
+	c->arg = l;
+	c->on_data = on_early_data;
+	c->on_stderr = on_stderr;
+	rc = wait_greeting(l, o->greeting_ms, e);
+	if (rc == 0) {
+		c->on_data = on_data;
+		l->last_rx_ms = l->last_tx_ms = io_now_ms();
+		rc = parse_in(l, e);
+	}
+	if (rc == 0 &&
+	    (rc = pthread_create(&l->thread, NULL, link_thread, l)) != 0) {
+		rc = err_sys(e, rc, "cannot start a thread");
+	}
+	if (rc < 0) {
+		link_free(l);
+		return rc;
+	}
+	rc = say_hello(l, key, hello, e);
+	if (rc < 0) {
+		link_close(l);
+		return rc;
+	}
+	*out = l;
+	return 0;
+}
+
+static void
+push(struct link *l, struct pool_frame *f, struct pool_frame ***tail)
+{
+	f->next = NULL;
+	**tail = f;
+	*tail = &f->next;
+	if (l->idle) {
+		l->idle = false;
+		bytechan_wake(l->c);
+	}
+}
+
+static void
+unlink_call(struct link *l, struct call *c)
+{
+	for (struct call **at = &l->calls; *at; at = &(*at)->next) {
+		if (*at == c) {
+			*at = c->next;
+			return;
+		}
+	}
+}
+
+/* With the lock held. Returns 0, or why nothing can be sent. */
+static int
+blocked(struct link *l, struct err *e)
+{
+	const struct err *why = NULL;
+
+	if (l->fatal.code) {
+		why = &l->fatal;
+	} else if (l->cancelled) {
+		return err_set(e, E_CANCELLED, "stopped as asked");
+	}
+	if (!why) {
+		return 0;
+	}
+	if (e) {
+		*e = *why;
+	}
+	return why->code;
+}
+
+/* Wait on `changed` until `deadline`; false when it passed. */
+static bool
+wait_changed(struct link *l, int64_t deadline)
+{
+	struct timespec t;
+
+	if (deadline == IO_FOREVER) {
+		pthread_cond_wait(&l->changed, &l->lock);
+		return true;
+	}
+	t.tv_sec = deadline / 1000;
+	t.tv_nsec = (deadline % 1000) * 1000000;
+	return pthread_cond_timedwait(&l->changed, &l->lock, &t) == 0 ||
+	       io_left_ms(deadline) > 0;
+}
+
+static struct pool_frame *
+request_frame(uint32_t id, enum msg_method method, const void *body, size_t len)
+{
+	struct pool_frame *f;
+
+	if (len > MSG_BODY_MAX + 1024) {
+		return NULL;
+	}
+	f = pool_large((uint32_t)len + 6);
+	if (!f) {
+		return NULL;
+	}
+	f->type = FRAME_REQUEST;
+	f->len = (uint32_t)len + 6;
+	for (int i = 0; i < 4; i++) {
+		pool_payload(f)[i] = (uint8_t)(id >> (8 * i));
+	}
+	pool_payload(f)[4] = (uint8_t)method;
+	pool_payload(f)[5] = (uint8_t)(method >> 8);
+	if (len) {
+		memcpy(pool_payload(f) + 6, body, len);
+	}
+	return f;
+}
+
+int
+link_call(struct link *l, enum msg_method method, const void *body, size_t len,
+	  struct buf *reply, int64_t timeout_ms, struct err *e)
+{
+	int64_t deadline = io_deadline(timeout_ms);
+	struct call c = { .reply = reply, .rc = 1 };
+	struct pool_frame *f;
+	int rc;
+
+	pthread_mutex_lock(&l->lock);
+	rc = blocked(l, e);
+	if (rc < 0) {
+		pthread_mutex_unlock(&l->lock);
+		return rc;
+	}
+	c.id = l->next_id++;
+	f = request_frame(c.id, method, body, len);
+	if (!f) {
+		pthread_mutex_unlock(&l->lock);
+		return err_set(e, E_LIMIT, "request %s of %zu bytes",
+			       msg_method_name(method), len);
+	}
+	c.next = l->calls;
+	l->calls = &c;
+	push(l, f, &l->ctl_tail);
+	while (c.rc > 0) {
+		rc = blocked(l, &c.e);
+		if (rc < 0) {
+			c.rc = rc;
+		} else if (!wait_changed(l, deadline) && c.rc > 0) {
+			c.rc = err_set(&c.e, E_TIMEOUT,
+				       "%s: no reply to %s in %lld s", l->host,
+				       msg_method_name(method),
+				       (long long)(timeout_ms / 1000));
+		}
+	}
+	unlink_call(l, &c);
+	pthread_mutex_unlock(&l->lock);
+	if (c.rc < 0 && e) {
+		*e = c.e;
+	}
+	return c.rc;
+}
+
+int
+link_send(struct link *l, struct pool_frame *f, struct err *e)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&l->lock);
+	for (;;) {
+		rc = blocked(l, e);
+		if (rc == 0 && l->fault.code) {
+			rc = l->fault.code;
+			if (e) {
+				*e = l->fault;
+			}
+		}
+		if (rc < 0 || l->sent_frames - l->acked_frames < LINK_WINDOW) {
+			break;
+		}
+		wait_changed(l, IO_FOREVER);
+	}
+	if (rc == 0) {
+		l->sent_frames++;
+		push(l, f, &l->data_tail);
+	}
+	pthread_mutex_unlock(&l->lock);
+	if (rc < 0) {
+		pool_put(f);
+	}
+	return rc;
+}
+
+uint64_t
+link_in_flight(struct link *l)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&l->lock);
+	n = l->sent_frames - l->acked_frames;
+	pthread_mutex_unlock(&l->lock);
+	return n;
+}
+
+void
+link_clear_fault(struct link *l)
+{
+	pthread_mutex_lock(&l->lock);
+	err_clear(&l->fault);
+	pthread_mutex_unlock(&l->lock);
+}
+
+int
+link_failed(struct link *l, struct err *e)
+{
+	int failed;
+
+	pthread_mutex_lock(&l->lock);
+	failed = l->fatal.code != 0;
+	if (failed && e) {
+		*e = l->fatal;
+	}
+	pthread_mutex_unlock(&l->lock);
+	return failed;
+}
+
+static void
+set_cancelled(struct link *l, bool on)
+{
+	pthread_mutex_lock(&l->lock);
+	l->cancelled = on;
+	pthread_cond_broadcast(&l->changed);
+	pthread_mutex_unlock(&l->lock);
+}
+
+void
+link_cancel(struct link *l)
+{
+	set_cancelled(l, true);
+}
+
+void
+link_uncancel(struct link *l)
+{
+	set_cancelled(l, false);
+}
+
+void
+link_close(struct link *l)
+{
+	if (!l) {
+		return;
+	}
+	pthread_mutex_lock(&l->lock);
+	l->stopping = true;
+	bytechan_wake(l->c);
+	pthread_mutex_unlock(&l->lock);
+	pthread_join(l->thread, NULL);
+	link_free(l);
+}
