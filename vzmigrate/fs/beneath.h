@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/err.h"
@@ -27,18 +28,39 @@ bool beneath_name_ok(const char *name, size_t len);
 /*
  * Open the single component `name` in `dirfd` with `flags` (O_NOFOLLOW and
  * O_CLOEXEC are added; O_NONBLOCK is added unless O_DIRECTORY is set) and
- * `mode`, never leaving the directory and never crossing a mount. Returns a
- * descriptor, E_NOT_FOUND, E_DENIED for a symlink or mount in the way,
- * E_SYSTEM. The error text names `name`.
+ * `mode`, never leaving the directory and never crossing a mount. Without
+ * O_DIRECTORY, O_PATH or O_CREAT | O_EXCL an existing file is opened as
+ * beneath_open_reg does: anything but a regular file is refused without
+ * touching it. O_NOATIME is dropped where it is not permitted. Returns a
+ * descriptor, E_NOT_FOUND, E_EXISTS (O_EXCL), E_DENIED for a symlink or mount
+ * in the way (err.sys then tells: ELOOP, EXDEV), E_CHANGED where it is another
+ * type, E_PROTOCOL where `name` is not a name, E_SYSTEM. The error text names
+ * `name`.
  */
 int beneath_open(int dirfd, const char *name, int flags, mode_t mode,
 		 struct err *e);
 
 /*
+ * Open the existing regular file `name` (as beneath_open, without O_CREAT)
+ * and give its STATX_BASIC_STATS, taken from the same inode, in `*stx` (may be
+ * NULL): saves the caller a system call. May block for as long as the kernel
+ * lets somebody keep a lease on the file (45 s).
+ */
+int beneath_open_reg(int dirfd, const char *name, int flags, struct statx *stx,
+		     struct err *e);
+
+/*
+ * Open what the O_PATH descriptor `pathfd` refers to (a regular file or a
+ * directory, as the caller has seen with statx) with `flags`. Returns a
+ * descriptor; E_SYSTEM, E_UNSUPPORTED without /proc; the text names nothing.
+ */
+int beneath_reopen(int pathfd, int flags, struct err *e);
+
+/*
  * Open the directory at `rel` ('/'-joined components, `len` bytes, any depth,
  * also beyond PATH_MAX; "" is the root itself) below `rootfd`. Each component
- * must be a directory on the root's own mount and no symlink. Returns a
- * descriptor or an error as beneath_open.
+ * must be a directory on the root's own mount and no symlink. Opened with
+ * O_RDONLY and O_NOATIME. Returns a descriptor or an error as beneath_open.
  */
 int beneath_open_dir(int rootfd, const char *rel, size_t len, struct err *e);
 

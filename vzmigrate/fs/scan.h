@@ -13,10 +13,14 @@
 
 #include "base/err.h"
 
+#define SCAN_PATH_MAX (1u << 20) /* bytes; a deeper tree is E_LIMIT */
+
 /* A directory being visited; borrowed, valid during the callbacks for its
  * entries. */
 struct scan_dir {
-	int fd;		  /* open for reading, O_NOATIME where allowed */
+	int fd;		  /* open for reading, O_NOATIME where allowed; for
+			     an entry under a mount (see on_mount) another
+			     one, to its directory as it is without mounts */
 	uint32_t id;	  /* 0 is the root; parents have smaller ids */
 	uint32_t parent;  /* id; the root's own for the root */
 	const char *name; /* within the parent; "" for the root */
@@ -29,23 +33,29 @@ struct scan_dir {
 
 struct scan_ops {
 	/* The directory was opened; before its entries. `stx` is its own.
-	 * Negative: the scan ends with that error. */
+	 * It may be newer than what on_entry got, and of another directory put
+	 * there since. Negative: the scan ends with that error. */
 	int (*on_dir)(struct scan_dir *d, const struct statx *stx, void *arg,
 		      struct err *e);
 	/* One entry, subdirectories included (they are opened and visited
-	 * later, or skipped when this returns 1). `name` is NUL-terminated. */
+	 * later, or skipped when this returns 1). `name` is NUL-terminated.
+	 * In a directory that is changed meanwhile a name may come twice or
+	 * not at all, as readdir(3) allows. */
 	int (*on_entry)(struct scan_dir *d, const char *name, size_t name_len,
 			const struct statx *stx, void *arg, struct err *e);
 	/* All entries of the directory were delivered. May be NULL. */
 	int (*on_dir_end)(struct scan_dir *d, void *arg, struct err *e);
 	/* A mount point below the root: not entered; told for the list of
-	 * what was left out. Its inode on this file system is delivered as an
-	 * empty directory where that is what it is. May be NULL. */
+	 * what was left out. What it hides (mostly an empty directory) follows
+	 * as an ordinary entry, where the kernel lets us look under it
+	 * (open_tree, CAP_SYS_ADMIN). May be NULL. */
 	int (*on_mount)(const char *path, size_t path_len, void *arg,
 			struct err *e);
-	/* An entry that cannot be read (vanished: code E_NOT_FOUND; EACCES,
-	 * EIO: E_SYSTEM). 0: go on without it; negative: the scan ends. NULL
-	 * means every such thing ends the scan. */
+	/* An entry that cannot be read (vanished: code E_NOT_FOUND; a
+	 * directory replaced by something else meanwhile: E_CHANGED; EACCES,
+	 * EIO: E_SYSTEM). 0: go on without it; negative: the scan ends with
+	 * `why`. NULL means every such thing ends the scan. on_dir_end comes
+	 * also for a directory whose reading failed half-way. */
 	int (*on_fault)(const char *path, size_t path_len, struct err *why,
 			void *arg);
 };
@@ -59,7 +69,9 @@ struct scan_opts {
  * Walk everything below `rootfd` (borrowed). Callbacks come from several
  * threads; those for one directory come from one thread in order on_dir,
  * on_entry..., on_dir_end; a directory's parent has had its on_entry for it
- * before. Blocks until the end. 0, or the first error.
+ * before. Blocks until the end. Descriptors: one per
+ * thread and at most a quarter of RLIMIT_NOFILE or 256. 0, or the first
+ * error.
  */
 int scan_tree(int rootfd, const struct scan_opts *o, const struct scan_ops *ops,
 	      void *arg, struct err *e);

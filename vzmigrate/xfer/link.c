@@ -46,11 +46,11 @@ struct link {
 
 	pthread_t thread;
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* anything below changed */
-	struct pool_frame *ctl; /* requests to send, first in first out */
-	struct pool_frame **ctl_tail;
-	struct pool_frame *data; /* content to send */
-	struct pool_frame **data_tail;
+	pthread_cond_t changed;	  /* anything below changed */
+	struct pool_frame *queue; /* to send. Requests stay behind content that
+				     was queued before: PASS_END means "all of
+				     it was sent" */
+	struct pool_frame **queue_tail;
 	struct call *calls; /* waiting for a REPLY */
 	uint32_t next_id;
 	uint64_t sent_frames;  /* content frames queued or sent */
@@ -357,20 +357,14 @@ on_data(const void *data, size_t len, void *arg, struct err *e)
 static struct pool_frame *
 next_frame(struct link *l)
 {
-	struct pool_frame *f = NULL;
+	struct pool_frame *f;
 
 	pthread_mutex_lock(&l->lock);
-	if (l->ctl) {
-		f = l->ctl;
-		l->ctl = f->next;
-		if (!l->ctl) {
-			l->ctl_tail = &l->ctl;
-		}
-	} else if (l->data) {
-		f = l->data;
-		l->data = f->next;
-		if (!l->data) {
-			l->data_tail = &l->data;
+	f = l->queue;
+	if (f) {
+		l->queue = f->next;
+		if (!l->queue) {
+			l->queue_tail = &l->queue;
 		}
 	}
 	l->idle = !f;
@@ -484,8 +478,7 @@ link_new(struct bytechan *c, const struct link_opts *o)
 	l->c = c;
 	l->host = o->host;
 	l->keepalive_ms = o->keepalive_ms ? o->keepalive_ms : LINK_KEEPALIVE_MS;
-	l->ctl_tail = &l->ctl;
-	l->data_tail = &l->data;
+	l->queue_tail = &l->queue;
 	l->next_id = 1;
 	buf_init(&l->in, IN_MAX + (1 << 17));
 	pthread_mutex_init(&l->lock, NULL);
@@ -510,8 +503,7 @@ drop_queue(struct pool_frame *f)
 static void
 link_free(struct link *l)
 {
-	drop_queue(l->ctl);
-	drop_queue(l->data);
+	drop_queue(l->queue);
 	bytechan_free(l->c);
 	buf_fini(&l->in);
 	pthread_cond_destroy(&l->changed);
@@ -586,11 +578,11 @@ link_open(struct bytechan *c, const struct link_opts *o,
 }
 
 static void
-push(struct link *l, struct pool_frame *f, struct pool_frame ***tail)
+push(struct link *l, struct pool_frame *f)
 {
 	f->next = NULL;
-	**tail = f;
-	*tail = &f->next;
+	*l->queue_tail = f;
+	l->queue_tail = &f->next;
 	if (l->idle) {
 		l->idle = false;
 		bytechan_wake(l->c);
@@ -693,7 +685,7 @@ link_call(struct link *l, enum msg_method method, const void *body, size_t len,
 	}
 	c.next = l->calls;
 	l->calls = &c;
-	push(l, f, &l->ctl_tail);
+	push(l, f);
 	while (c.rc > 0) {
 		rc = blocked(l, &c.e);
 		if (rc < 0) {
@@ -734,7 +726,7 @@ link_send(struct link *l, struct pool_frame *f, struct err *e)
 	}
 	if (rc == 0) {
 		l->sent_frames++;
-		push(l, f, &l->data_tail);
+		push(l, f);
 	}
 	pthread_mutex_unlock(&l->lock);
 	if (rc < 0) {

@@ -27,6 +27,18 @@ struct recv_opts {
 int recv_new(int rootfd, const struct digest_key *key,
 	     const struct recv_opts *o, struct receiver **r, struct err *e);
 
+/* Called by the receiver from its workers: a frame is finished with (its
+ * buffer is back in its pool); the first thing that went wrong. */
+typedef void recv_done_fn(void *arg);
+typedef void recv_fault_fn(const struct err *why, void *arg);
+void recv_bind(struct receiver *r, recv_done_fn *done, recv_fault_fn *fault,
+	       void *arg);
+
+/* A BATCH or CHUNK frame; taken over, also on error. Reads definitions,
+ * queues the rest: never blocks on the disk. One thread. E_PROTOCOL,
+ * E_NOMEM end the connection. */
+int recv_frame(struct receiver *r, struct pool_frame *f, struct err *e);
+
 /*
  * After the last content frame: wait for the workers, make the hard links,
  * apply directories' metadata (the root's immutable and append-only flags

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * iflags: inode flags (chattr) and project ids of an opened regular file or
+ * directory.
+ */
+#ifndef FS_IFLAGS_H
+#define FS_IFLAGS_H
+
+#include <stdint.h>
+
+#include "base/err.h"
+#include "fs/meta.h"
+
+/* Both are 0 where the file system has no such thing. 0 or E_SYSTEM; the text
+ * names nothing. */
+int iflags_read(int fd, uint32_t *flags, uint32_t *projid, struct err *e);
+
+/* Clear immutable and append-only. `*had` (may be NULL) gets which of the two
+ * were set. 0 also where the file system has none. */
+int iflags_unlock(int fd, uint32_t *had, struct err *e);
+
+/* While a file is empty: NOCOW and COMPR exactly, then the project id. */
+int iflags_apply_early(int fd, uint32_t flags, uint32_t projid,
+		       enum meta_policy policy, const char *path,
+		       struct err *e);
+
+/* Project id, and all META_FLAGS but immutable and append-only (which are
+ * taken to be clear). Refusals as in xattr_apply. */
+int iflags_apply(int fd, uint32_t flags, uint32_t projid,
+		 enum meta_policy policy, const char *path, struct err *e);
+
+/* Set immutable and append-only as in `flags`; nothing else is touched. */
+int iflags_lock(int fd, uint32_t flags, enum meta_policy policy,
+		const char *path, struct err *e);
+
+#endif

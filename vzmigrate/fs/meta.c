@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * meta: an inode's metadata, read from one descriptor so that all of it
+ * belongs to one inode, and applied in the order in which nothing undoes what
+ * came before. No state.
+ */
+#include "fs/meta.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "fs/beneath.h"
+#include "fs/iflags.h"
+#include "fs/xattr.h"
+
+#define NAME_SHOWN 1024
+#define ENC_HEAD 96    /* fixed part of the canonical form, bytes */
+#define ENC_STACK 4096 /* canonical forms up to this are hashed at once */
+
+void
+meta_fini(struct meta *m)
+{
+	free(m->xattrs);
+	free(m->target);
+	m->xattrs = NULL;
+	m->target = NULL;
+	m->xattrs_len = m->target_len = 0;
+}
+
+static enum fs_type
+type_of(unsigned mode)
+{
+	switch (mode & S_IFMT) {
+	case S_IFREG:
+		return FS_REG;
+	case S_IFDIR:
+		return FS_DIR;
+	case S_IFLNK:
+		return FS_LNK;
+	case S_IFCHR:
+		return FS_CHR;
+	case S_IFBLK:
+		return FS_BLK;
+	case S_IFIFO:
+		return FS_FIFO;
+	case S_IFSOCK:
+		return FS_SOCK;
+	default:
+		return 0;
+	}
+}
+
+static void
+from_statx(const struct statx *stx, struct meta *m, struct meta_ident *id)
+{
+	m->type = type_of(stx->stx_mode);
+	m->perm = stx->stx_mode & 07777;
+	m->uid = stx->stx_uid;
+	m->gid = stx->stx_gid;
+	if (m->type == FS_CHR || m->type == FS_BLK) {
+		m->major = stx->stx_rdev_major;
+		m->minor = stx->stx_rdev_minor;
+	}
+	m->size = m->type == FS_REG ? stx->stx_size : 0;
+	m->atime.sec = stx->stx_atime.tv_sec;
+	m->atime.nsec = stx->stx_atime.tv_nsec;
+	m->mtime.sec = stx->stx_mtime.tv_sec;
+	m->mtime.nsec = stx->stx_mtime.tv_nsec;
+	if (id) {
+		id->dev = makedev(stx->stx_dev_major, stx->stx_dev_minor);
+		id->ino = stx->stx_ino;
+		id->nlink = stx->stx_nlink;
+		id->blocks = stx->stx_blocks;
+		id->ctime.sec = stx->stx_ctime.tv_sec;
+		id->ctime.nsec = stx->stx_ctime.tv_nsec;
+	}
+}
+
+static bool
+same_inode(const struct statx *a, const struct statx *b)
+{
+	return a->stx_ino == b->stx_ino &&
+	       a->stx_dev_major == b->stx_dev_major &&
+	       a->stx_dev_minor == b->stx_dev_minor &&
+	       !((a->stx_mode ^ b->stx_mode) & S_IFMT);
+}
+
+static int
+read_target(int pathfd, struct meta *m, struct err *e)
+{
+	char buf[META_TARGET_MAX + 1];
+	ssize_t n = readlinkat(pathfd, "", buf, sizeof(buf));
+
+	if (n < 0) {
+		return err_sys(e, errno, "cannot read the link");
+	}
+	if (n > META_TARGET_MAX) {
+		return err_set(e, E_LIMIT, "the link's target is too long");
+	}
+	m->target = malloc((size_t)n + 1);
+	if (!m->target) {
+		return err_nomem(e);
+	}
+	memcpy(m->target, buf, (size_t)n);
+	m->target[n] = '\0';
+	m->target_len = (size_t)n;
+	m->size = (uint64_t)n;
+	return 0;
+}
+
+/* With a descriptor that can be read. */
+static int
+read_opened(int fd, struct meta *m, struct err *e)
+{
+	int rc = iflags_read(fd, &m->flags, &m->projid, e);
+
+	return rc < 0 ? rc : xattr_read(fd, 0, &m->xattrs, &m->xattrs_len, e);
+}
+
+/* Without one. The text of an error does not name the object yet. */
+static int
+read_named(int dirfd, const char *name, const struct statx *stx, struct meta *m,
+	   struct meta_ident *id, struct err *e)
+{
+	cleanup(close_fd) int p = -1;
+	cleanup(close_fd) int fd = -1;
+	struct statx now;
+	int rc;
+
+	p = beneath_open(dirfd, name, O_PATH, 0, e);
+	if (p < 0) {
+		return p;
+	}
+	if (statx(p, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &now) < 0) {
+		return err_sys(e, errno, "cannot stat");
+	}
+	if (stx && !same_inode(stx, &now)) {
+		return err_set(e, E_CHANGED, "replaced while it was read");
+	}
+	from_statx(&now, m, id);
+	if (m->type == FS_REG || m->type == FS_DIR) {
+		fd = beneath_reopen(p, O_RDONLY | O_NOATIME, e);
+		return fd < 0 ? fd : read_opened(fd, m, e);
+	}
+	rc = m->type == FS_LNK ? read_target(p, m, e) : 0;
+	return rc < 0 ? rc : xattr_read(p, 1, &m->xattrs, &m->xattrs_len, e);
+}
+
+int
+meta_read(int dirfd, const char *name, int fd, const struct statx *stx,
+	  struct meta *m, struct meta_ident *id, struct err *e)
+{
+	char shown[NAME_SHOWN];
+	struct statx now;
+	int rc = 0;
+
+	memset(m, 0, sizeof(*m));
+	if (fd < 0) {
+		rc = read_named(dirfd, name, stx, m, id, e);
+	} else {
+		if (!stx) {
+			stx = &now;
+			if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS,
+				  &now) < 0) {
+				rc = err_sys(e, errno, "cannot stat");
+			}
+		}
+		if (rc == 0) {
+			from_statx(stx, m, id);
+			rc = read_opened(fd, m, e);
+		}
+	}
+	if (rc < 0) {
+		meta_fini(m);
+		if (rc != E_NOT_FOUND && rc != E_DENIED) {
+			err_wrap(e, "%s",
+				 escape_bytes(shown, sizeof(shown), name,
+					      strlen(name)));
+		}
+	}
+	return rc;
+}
+
+int
+meta_mknod(int dirfd, const char *name, const struct meta *m, struct err *e)
+{
+	static const mode_t modes[] = {
+		[FS_CHR] = S_IFCHR,
+		[FS_BLK] = S_IFBLK,
+		[FS_FIFO] = S_IFIFO,
+		[FS_SOCK] = S_IFSOCK,
+	};
+	char shown[NAME_SHOWN];
+	int rc;
+
+	escape_bytes(shown, sizeof(shown), name, strlen(name));
+	if (!beneath_name_ok(name, strlen(name)) ||
+	    (m->type == FS_LNK && (!m->target || m->target_len == 0 ||
+				   strlen(m->target) != m->target_len))) {
+		return err_set(e, E_PROTOCOL, "%s: impossible name or target",
+			       shown);
+	}
+	switch (m->type) {
+	case FS_LNK:
+		rc = symlinkat(m->target, dirfd, name);
+		break;
+	case FS_CHR:
+	case FS_BLK:
+	case FS_FIFO:
+	case FS_SOCK:
+		rc = mknodat(dirfd, name, modes[m->type] | 0600,
+			     makedev(m->major, m->minor));
+		break;
+	default:
+		return err_set(e, E_PROTOCOL, "%s: not made by mknod", shown);
+	}
+	if (rc < 0 && errno == EEXIST) {
+		return err_set(e, E_EXISTS, "%s: exists", shown);
+	}
+	return rc < 0 ? err_sys(e, errno, "cannot create %s", shown) : 0;
+}
+
+int
+meta_apply_early(int fd, const struct meta *m, enum meta_policy policy,
+		 struct err *e)
+{
+	return iflags_apply_early(fd, m->flags, m->projid, policy, "new file",
+				  e);
+}
+
+static void
+to_timespec(const struct meta *m, struct timespec ts[2])
+{
+	ts[0].tv_sec = m->atime.sec;
+	ts[0].tv_nsec = m->atime.nsec;
+	ts[1].tv_sec = m->mtime.sec;
+	ts[1].tv_nsec = m->mtime.nsec;
+}
+
+static int
+apply_opened(int fd, const struct meta *m, enum meta_policy policy,
+	     const char *path, struct err *e)
+{
+	struct timespec ts[2];
+	int rc = iflags_unlock(fd, NULL, e);
+
+	if (rc < 0) {
+		return err_wrap(e, "%s", path);
+	}
+	/* chown takes setuid, setgid and the capability away, so it is first
+	 * even where the owner is right already. */
+	if (fchown(fd, m->uid, m->gid) < 0) {
+		return err_sys(e, errno, "%s: cannot give it to %u:%u", path,
+			       m->uid, m->gid);
+	}
+	if (fchmod(fd, m->perm) < 0) {
+		return err_sys(e, errno, "%s: cannot set mode %o", path,
+			       m->perm);
+	}
+	rc = iflags_apply(fd, m->flags, m->projid, policy, path, e);
+	if (rc == 0) {
+		rc = xattr_apply(fd, 0, m->xattrs, m->xattrs_len, policy, path,
+				 e);
+	}
+	if (rc < 0) {
+		return rc;
+	}
+	to_timespec(m, ts);
+	if (futimens(fd, ts) < 0) {
+		return err_sys(e, errno, "%s: cannot set times", path);
+	}
+	return iflags_lock(fd, m->flags, policy, path, e);
+}
+
+/* `p` is an O_PATH descriptor of dirfd/name. */
+static int
+apply_named(int dirfd, const char *name, int p, const struct meta *m,
+	    enum meta_policy policy, const char *path, struct err *e)
+{
+	struct timespec ts[2];
+	char proc[32];
+	int rc;
+
+	if (fchownat(p, "", m->uid, m->gid, AT_EMPTY_PATH) < 0) {
+		return err_sys(e, errno, "%s: cannot give it to %u:%u", path,
+			       m->uid, m->gid);
+	}
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", p);
+	if (m->type != FS_LNK && chmod(proc, m->perm) < 0) {
+		return err_sys(e, errno, "%s: cannot set mode %o", path,
+			       m->perm);
+	}
+	rc = xattr_apply(p, 1, m->xattrs, m->xattrs_len, policy, path, e);
+	if (rc < 0) {
+		return rc;
+	}
+	/* By name: AT_EMPTY_PATH would need Linux 5.8 here. */
+	to_timespec(m, ts);
+	if (utimensat(dirfd, name, ts, AT_SYMLINK_NOFOLLOW) < 0) {
+		return err_sys(e, errno, "%s: cannot set times", path);
+	}
+	return 0;
+}
+
+int
+meta_apply(int dirfd, const char *name, int fd, const struct meta *m,
+	   enum meta_policy policy, const char *path, struct err *e)
+{
+	cleanup(close_fd) int own = -1;
+	cleanup(close_fd) int p = -1;
+	struct statx now;
+
+	if (m->uid == UINT32_MAX || m->gid == UINT32_MAX ||
+	    m->atime.nsec > 999999999 || m->mtime.nsec > 999999999) {
+		return err_set(e, E_PROTOCOL, "%s: impossible owner or time",
+			       path);
+	}
+	if (fd >= 0) {
+		return apply_opened(fd, m, policy, path, e);
+	}
+	p = beneath_open(dirfd, name, O_PATH, 0, e);
+	if (p < 0) {
+		return err_wrap(e, "%s", path);
+	}
+	if (statx(p, "", AT_EMPTY_PATH, STATX_TYPE, &now) < 0) {
+		return err_sys(e, errno, "%s: cannot stat", path);
+	}
+	if (type_of(now.stx_mode) != m->type) {
+		return err_set(e, E_CHANGED, "%s: is of another type", path);
+	}
+	if (m->type != FS_REG && m->type != FS_DIR) {
+		return apply_named(dirfd, name, p, m, policy, path, e);
+	}
+	own = beneath_reopen(p, O_RDONLY | O_NOATIME, e);
+	if (own < 0) {
+		return err_wrap(e, "%s", path);
+	}
+	return apply_opened(own, m, policy, path, e);
+}
+
+static uint8_t *
+put(uint8_t *p, uint64_t v, size_t bytes)
+{
+	v = htole64(v);
+	memcpy(p, &v, bytes);
+	return p + bytes;
+}
+
+/* The canonical form's fixed part; the variable parts follow it in the order
+ * path, xattrs, target. Their lengths are in it, so no two entries have the
+ * same form. */
+static size_t
+encode_head(uint8_t out[ENC_HEAD], size_t path_len, const struct meta *m,
+	    const struct digest *content, uint32_t link_group)
+{
+	uint8_t *p = out;
+
+	p = put(p, m->type, 1);
+	p = put(p, content != NULL, 1);
+	p = put(p, m->perm, 2);
+	p = put(p, m->uid, 4);
+	p = put(p, m->gid, 4);
+	p = put(p, m->major, 4);
+	p = put(p, m->minor, 4);
+	p = put(p, m->flags, 4);
+	p = put(p, m->projid, 4);
+	p = put(p, link_group, 4);
+	p = put(p, m->size, 8);
+	p = put(p, (uint64_t)m->mtime.sec, 8);
+	p = put(p, m->mtime.nsec, 4);
+	p = put(p, path_len, 8);
+	p = put(p, m->xattrs_len, 8);
+	p = put(p, m->target_len, 8);
+	if (content) {
+		memcpy(p, content->b, DIGEST_LEN);
+	} else {
+		memset(p, 0, DIGEST_LEN);
+	}
+	return (size_t)(p + DIGEST_LEN - out);
+}
+
+struct digest
+meta_digest(const struct digest_key *k, const char *path, size_t path_len,
+	    const struct meta *m, const struct digest *content,
+	    uint32_t link_group, struct digest_state *scratch)
+{
+	uint8_t enc[ENC_STACK];
+	size_t n = encode_head(enc, path_len, m, content, link_group);
+	size_t room = sizeof(enc) - n;
+
+	if (path_len <= room && m->xattrs_len <= room - path_len &&
+	    m->target_len <= room - path_len - m->xattrs_len) {
+		uint8_t *p = enc + n;
+
+		p = path_len ? mempcpy(p, path, path_len) : p;
+		p = m->xattrs_len ? mempcpy(p, m->xattrs, m->xattrs_len) : p;
+		p = m->target_len ? mempcpy(p, m->target, m->target_len) : p;
+		return digest_of(k, enc, (size_t)(p - enc));
+	}
+	digest_reset(scratch);
+	digest_update(scratch, enc, n);
+	digest_update(scratch, path, path_len);
+	digest_update(scratch, m->xattrs, m->xattrs_len);
+	digest_update(scratch, m->target, m->target_len);
+	return digest_final(scratch);
+}
+
+int
+meta_xattrs_check(const uint8_t *p, size_t len, struct err *e)
+{
+	return xattr_check(p, len, e);
+}

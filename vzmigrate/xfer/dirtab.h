@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * dirtab: the directories a receiver was told of, by id, and how to open one,
+ * making it where it does not exist yet. Thread-safe but for a dircache,
+ * which belongs to one thread.
+ */
+#ifndef XFER_DIRTAB_H
+#define XFER_DIRTAB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct dirtab;
+
+/* Ids may run this far ahead of the number of directories defined: several
+ * threads define them, but a peer must not make us allocate for gaps. */
+#define DIRTAB_SLACK (1u << 20)
+
+/* Some open directories of one thread, the most recent ones. */
+#define DIRCACHE_SLOTS 16
+struct dircache {
+	struct {
+		uint32_t id;
+		int fd; /* owned; -1: the slot is free */
+	} slot[DIRCACHE_SLOTS];
+	unsigned next; /* which one is replaced next */
+};
+
+void dircache_init(struct dircache *c);
+void dircache_fini(struct dircache *c);
+
+/* An empty table over `rootfd` (borrowed), which has id TREE_ROOT. */
+struct dirtab *dirtab_new(int rootfd, struct err *e);
+void dirtab_free(struct dirtab *t);
+
+/* Define a directory; the parent must be defined. The same definition again
+ * is allowed, another one for the same id is E_PROTOCOL. */
+int dirtab_define(struct dirtab *t, uint32_t id, uint32_t parent,
+		  const char *name, size_t name_len, struct err *e);
+
+/*
+ * A descriptor of directory `id`, borrowed from `c` until its next use. With
+ * `make` missing directories on the way are made (0700). E_PROTOCOL for an id
+ * never defined; else the system's errors.
+ */
+int dirtab_open(struct dirtab *t, struct dircache *c, uint32_t id, int make,
+		struct err *e);
+
+/* Append the path of `name` in directory `id` (name_len 0: of the directory)
+ * to `b`, '/'-joined, without a leading slash. */
+int dirtab_path(struct dirtab *t, uint32_t id, const char *name,
+		size_t name_len, struct buf *b, struct err *e);
+
+/* One more than the largest id defined. */
+uint32_t dirtab_end(struct dirtab *t);
+
+#endif
