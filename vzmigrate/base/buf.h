@@ -17,6 +17,12 @@ struct buf {
 	size_t max;    /* never more than this */
 };
 
+/* The same as an initialiser: struct buf b = BUF_MAX(4096); */
+#define BUF_MAX(n)         \
+	{                  \
+		.max = (n) \
+	}
+
 /* An empty buffer that may grow to `max` bytes. Allocates nothing. */
 void buf_init(struct buf *b, size_t max);
 

@@ -181,8 +181,11 @@ beneath_open(int dirfd, const char *name, int flags, mode_t mode, struct err *e)
 			       escape_bytes(shown, sizeof(shown), name, len));
 	}
 	if (flags & (O_DIRECTORY | O_PATH)) {
-		fd = sys_openat2(dirfd, name, flags | O_NOFOLLOW | O_CLOEXEC,
-				 0);
+		/* With O_DIRECTORY a symlink is ELOOP by openat2's own rule;
+		 * O_NOFOLLOW would make it ENOTDIR. */
+		flags |= O_CLOEXEC;
+		flags |= (flags & O_DIRECTORY) ? 0 : O_NOFOLLOW;
+		fd = sys_openat2(dirfd, name, flags, 0);
 		return fd >= 0 ? fd : fail(e, errno, name, len);
 	}
 	if (flags & O_CREAT) {
@@ -224,8 +227,7 @@ piece(const char *rel, size_t len)
 int
 beneath_open_dir(int rootfd, const char *rel, size_t len, struct err *e)
 {
-	const int flags =
-		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NOATIME;
+	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME;
 	cleanup(close_fd) int fd = -1;
 	char part[PATH_MAX];
 	size_t at = 0;

@@ -14,8 +14,9 @@
 
 #include "base/cleanup.h"
 
-#define ZEROS (64u << 10) /* bytes written at once where holes cannot be had \
-			   */
+#define ZEROS                                                          \
+	(64u << 10) /* bytes written at once where holes cannot be had \
+		     */
 
 int
 content_next(int fd, uint64_t pos, uint64_t size, uint64_t *off, uint64_t *len,

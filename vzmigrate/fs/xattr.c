@@ -289,15 +289,24 @@ xattr_check(const uint8_t *p, size_t len, struct err *e)
 	return 0;
 }
 
-/* Whether the file system has less room than an attribute block may need:
- * only then ENOSPC means what it says (field case F4). */
+/*
+ * Whether ENOSPC means what it says (field case F4): nearly no block is free.
+ * ext4 keeps up to 2 % back even from root, and says the same of a value that
+ * is larger than a block.
+ */
 static bool
-disk_full(int fd)
+disk_full(int fd, size_t value_len)
 {
 	struct statfs sf;
 
-	return fstatfs(fd, &sf) == 0 && sf.f_blocks != 0 &&
-	       (uint64_t)sf.f_bfree * (uint64_t)sf.f_bsize < 2 * XATTR_SIZE_MAX;
+	if (fstatfs(fd, &sf) < 0 || sf.f_blocks == 0) {
+		return false;
+	}
+	if ((uint64_t)sf.f_bfree * (uint64_t)sf.f_bsize < 2 * XATTR_SIZE_MAX) {
+		return true;
+	}
+	return sf.f_bfree < sf.f_blocks / 25 &&
+	       value_len < (uint64_t)sf.f_bsize;
 }
 
 /* What to do about a refused attribute. */
@@ -310,7 +319,8 @@ refused(const struct target *t, int errnum, const char *doing, const char *name,
 
 	escape_bytes(shown, sizeof(shown), name, strlen(name));
 	if (errnum == EIO || errnum == EROFS || errnum == ENOMEM ||
-	    errnum == EDQUOT || (errnum == ENOSPC && disk_full(t->fd))) {
+	    errnum == EDQUOT ||
+	    (errnum == ENOSPC && disk_full(t->fd, value_len))) {
 		return err_sys(e, errnum, "%s: cannot %s %s", path, doing,
 			       shown);
 	}

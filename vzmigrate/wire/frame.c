@@ -68,7 +68,8 @@ frame_find_greeting(const uint8_t *data, size_t len, size_t *noise,
 		    struct err *e)
 {
 	size_t mlen = sizeof(FRAME_MAGIC) - 1;
-	const uint8_t *at = memmem(data, len, FRAME_MAGIC, mlen), *nl;
+	const uint8_t *at = len ? memmem(data, len, FRAME_MAGIC, mlen) : NULL;
+	const uint8_t *nl;
 	char line[FRAME_GREETING_MAX + 1];
 	size_t left, n;
 

@@ -277,7 +277,7 @@ int
 dirtab_open(struct dirtab *t, struct dircache *c, uint32_t id, int make,
 	    struct err *e)
 {
-	cleanup(buf_finip) struct buf chain;
+	cleanup(buf_finip) struct buf chain = BUF_MAX(PATH_BYTES_MAX);
 	cleanup(close_fd) int held = -1;
 	char name[256];
 	uint32_t parent, at;
@@ -288,7 +288,6 @@ dirtab_open(struct dirtab *t, struct dircache *c, uint32_t id, int make,
 	if (fd >= 0) {
 		return fd;
 	}
-	buf_init(&chain, PATH_BYTES_MAX);
 	rc = chain_up(t, c, id, &chain, &fd, e);
 	if (rc < 0) {
 		return rc;
@@ -316,14 +315,13 @@ int
 dirtab_path(struct dirtab *t, uint32_t id, const char *name, size_t name_len,
 	    struct buf *b, struct err *e)
 {
-	cleanup(buf_finip) struct buf chain;
+	cleanup(buf_finip) struct buf chain = BUF_MAX(PATH_BYTES_MAX);
 	struct dircache none;
 	uint32_t parent, at;
 	char part[256];
 	size_t n, start = b->len;
 	int top, rc;
 
-	buf_init(&chain, PATH_BYTES_MAX);
 	dircache_init(&none);
 	rc = chain_up(t, &none, id, &chain, &top, e);
 	for (n = chain.len / sizeof(at); rc == 0 && n-- > 0;) {

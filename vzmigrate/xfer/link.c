@@ -40,6 +40,7 @@ struct link {
 	struct bytechan *c; /* owned; used by the thread alone once it runs */
 	const char *host;   /* borrowed, for messages */
 	uint32_t keepalive_ms;
+	struct pool *pool;  /* content frames; owned */
 	struct buf in;	    /* bytes not yet parsed; thread only */
 	int64_t last_rx_ms; /* when bytes last came; thread only */
 	int64_t last_tx_ms; /* when a frame was last written; thread only */
@@ -434,6 +435,17 @@ say_goodbye(struct link *l)
 	}
 }
 
+static void
+drop_queue(struct pool_frame *f)
+{
+	while (f) {
+		struct pool_frame *next = f->next;
+
+		pool_put(f);
+		f = next;
+	}
+}
+
 static void *
 link_thread(void *arg)
 {
@@ -460,6 +472,10 @@ link_thread(void *arg)
 		err_set(&e, E_CLOSED, "%s: the link is closed", l->host);
 	}
 	set_fatal_locked(l, &e);
+	/* Whoever waits for a buffer gets one, and then the error. */
+	drop_queue(l->queue);
+	l->queue = NULL;
+	l->queue_tail = &l->queue;
 	pthread_mutex_unlock(&l->lock);
 	return NULL;
 }
@@ -473,6 +489,11 @@ link_new(struct bytechan *c, const struct link_opts *o)
 	struct link *l = calloc(1, sizeof(*l));
 
 	if (!l) {
+		return NULL;
+	}
+	l->pool = pool_new(LINK_POOL_FRAMES, NULL);
+	if (!l->pool) {
+		free(l);
 		return NULL;
 	}
 	l->c = c;
@@ -490,21 +511,11 @@ link_new(struct bytechan *c, const struct link_opts *o)
 }
 
 static void
-drop_queue(struct pool_frame *f)
-{
-	while (f) {
-		struct pool_frame *next = f->next;
-
-		pool_put(f);
-		f = next;
-	}
-}
-
-static void
 link_free(struct link *l)
 {
 	drop_queue(l->queue);
 	bytechan_free(l->c);
+	pool_free(l->pool);
 	buf_fini(&l->in);
 	pthread_cond_destroy(&l->changed);
 	pthread_mutex_destroy(&l->lock);
@@ -520,12 +531,11 @@ say_hello(struct link *l, const struct digest_key *key,
 			       .version = (char *)PACKAGE_VERSION,
 			       .keepalive_ms = l->keepalive_ms,
 			       .key = *key };
-	cleanup(buf_finip) struct buf body, reply;
+	cleanup(buf_finip) struct buf body = BUF_MAX(MSG_BODY_MAX);
+	cleanup(buf_finip) struct buf reply = BUF_MAX(MSG_BODY_MAX);
 	struct enc n;
 	int rc;
 
-	buf_init(&body, MSG_BODY_MAX);
-	buf_init(&reply, MSG_BODY_MAX);
 	enc_init(&n, &body, e);
 	msg_put_hello(&n, &h);
 	rc = n.rc;
@@ -733,6 +743,12 @@ link_send(struct link *l, struct pool_frame *f, struct err *e)
 		pool_put(f);
 	}
 	return rc;
+}
+
+struct pool *
+link_pool(struct link *l)
+{
+	return l->pool;
 }
 
 uint64_t

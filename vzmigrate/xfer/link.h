@@ -29,6 +29,9 @@ struct link;
  * has as many buffers, so its reader never waits for its disk. */
 #define LINK_WINDOW 48
 
+/* Buffers of a link: the window, and some in the making. */
+#define LINK_POOL_FRAMES (LINK_WINDOW + 16)
+
 struct link_opts {
 	int64_t greeting_ms;   /* longest wait for the agent's greeting */
 	uint32_t keepalive_ms; /* idle time before a KEEPALIVE; the peer is
@@ -63,6 +66,10 @@ int link_call(struct link *l, enum msg_method method, const void *body,
  * agent gives no credit. Any thread. Fails with the link's error, or with the
  * FAULT that the agent sent. */
 int link_send(struct link *l, struct pool_frame *f, struct err *e);
+
+/* The buffers content frames come from; the link's own, so that frames may
+ * outlive a pass. */
+struct pool *link_pool(struct link *l);
 
 /* Content frames queued but not yet acknowledged. */
 uint64_t link_in_flight(struct link *l);

@@ -39,6 +39,9 @@ void recv_bind(struct receiver *r, recv_done_fn *done, recv_fault_fn *fault,
  * E_NOMEM end the connection. */
 int recv_frame(struct receiver *r, struct pool_frame *f, struct err *e);
 
+/* Wait until every frame taken is finished with. */
+void recv_drain(struct receiver *r);
+
 /*
  * After the last content frame: wait for the workers, make the hard links,
  * apply directories' metadata (the root's immutable and append-only flags

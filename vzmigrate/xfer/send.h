@@ -49,22 +49,27 @@ struct send_opts {
 int send_tree(int rootfd, struct link *l, const struct digest_key *key,
 	      const struct send_opts *o, struct send_result *r, struct err *e);
 
-/* What a tree needs of its destination; send_survey walks metadata only. */
+/* What a tree needs of its destination. */
 struct send_survey {
 	uint64_t bytes;	  /* allocated */
-	uint64_t entries; /* names */
+	uint64_t entries; /* names, the root among them */
 	uint64_t inodes;
-	uint64_t content; /* sum of regular files' sizes (apparent) */
-	uint64_t data;	  /* the least of apparent and allocated, per file: for
-			     the progress line's total */
-	uint64_t largest; /* largest regular file's size */
+	uint64_t data;	    /* content without holes, as blocks tell: for the
+			       progress line's total */
+	uint64_t largest;   /* largest regular file's size */
+	uint32_t caps;	    /* enum fsprobe_cap bits the tree needs */
+	uint32_t xattr_max; /* largest xattr value */
 };
+
+/* Walk the tree's metadata (no content). What vanishes meanwhile is passed
+ * over. Blocks. */
 int send_survey(int rootfd, const struct send_opts *o, struct send_survey *s,
 		struct err *e);
 
 /*
- * After a mismatch: compare the agent's list with the tree and describe the
- * first few differing paths in `out` (one line, escaped).
+ * After a mismatch: compare the agent's list with the tree, read again, and
+ * describe the first few differing paths in `out` (one line, escaped). Blocks
+ * for as long as reading everything takes.
  */
 int send_explain(int rootfd, struct link *l, const struct digest_key *key,
 		 char *out, size_t outlen, struct err *e);

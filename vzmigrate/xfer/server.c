@@ -227,11 +227,10 @@ static void
 send_coded(struct server *s, uint8_t type, const uint32_t *id, uint32_t code,
 	   const char *text, const struct buf *body)
 {
-	cleanup(buf_finip) struct buf b;
+	cleanup(buf_finip) struct buf b = BUF_MAX(FRAME_PAYLOAD_MAX);
 	struct pool_frame *f = NULL;
 	struct enc n;
 
-	buf_init(&b, FRAME_PAYLOAD_MAX);
 	enc_init(&n, &b, NULL);
 	if (id) {
 		enc_u32(&n, *id);
@@ -263,7 +262,7 @@ send_reply(struct server *s, uint32_t id, int rc, const struct err *e,
 void
 server_log(struct server *s, enum log_level level, const char *text)
 {
-	cleanup(buf_finip) struct buf b;
+	cleanup(buf_finip) struct buf b = BUF_MAX(FRAME_PAYLOAD_MAX);
 	struct pool_frame *f;
 	struct enc n;
 	bool full;
@@ -274,7 +273,6 @@ server_log(struct server *s, enum log_level level, const char *text)
 	if (full) {
 		return;
 	}
-	buf_init(&b, FRAME_PAYLOAD_MAX);
 	enc_init(&n, &b, NULL);
 	enc_u8(&n, (uint8_t)level);
 	enc_bytes(&n, text, strnlen(text, MSG_TEXT_MAX));
@@ -344,14 +342,13 @@ server_peer_gone(struct server *s)
 static void
 run_request(struct server *s, struct pool_frame *f)
 {
-	cleanup(buf_finip) struct buf reply;
+	cleanup(buf_finip) struct buf reply = BUF_MAX(MSG_BODY_MAX);
 	struct err e = { 0 };
 	uint32_t id;
 	uint16_t method;
 	struct dec d;
 	int rc;
 
-	buf_init(&reply, MSG_BODY_MAX);
 	dec_init(&d, pool_payload(f), f->len);
 	id = dec_u32(&d);
 	method = dec_u16(&d);
@@ -399,7 +396,7 @@ do_hello(struct server *s, const struct pool_frame *f, uint32_t id,
 {
 	struct msg_hello h;
 	struct msg_hello_reply r = { 0 };
-	cleanup(buf_finip) struct buf out;
+	cleanup(buf_finip) struct buf out = BUF_MAX(MSG_BODY_MAX);
 	struct enc n;
 	int rc = msg_get_hello(body, len, &h, e);
 
@@ -407,7 +404,6 @@ do_hello(struct server *s, const struct pool_frame *f, uint32_t id,
 	if (rc < 0) {
 		return rc;
 	}
-	buf_init(&out, MSG_BODY_MAX);
 	if (h.proto != FRAME_PROTO) {
 		rc = err_set(e, E_VERSION,
 			     "the client speaks protocol %u, this agent %u",
@@ -662,6 +658,10 @@ end_threads(struct server *s, pthread_t writer, pthread_t worker, bool gone)
 static void
 server_fini(struct server *s)
 {
+	if (s->receiver) {
+		recv_drain(s->receiver);
+		recv_bind(s->receiver, NULL, NULL, NULL);
+	}
 	while (s->requests) {
 		struct request *q = s->requests;
 
@@ -740,6 +740,9 @@ server_run(int in, int out, uint32_t caps, const struct server_ops *ops,
 		return rc;
 	}
 	while ((rc = take_frame(s, e)) == 0) {
+	}
+	if (rc == E_PROTOCOL) {
+		server_log(s, LOGL_ERROR, e->text);
 	}
 	end_threads(s, writer, worker, rc == E_CLOSED || rc == E_TIMEOUT);
 	server_fini(s);

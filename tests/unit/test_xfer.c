@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Unit tests of xfer/: a tree through sender, link, server and receiver. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "fs/remove.h"
+#include "wire/tree.h"
+#include "xfer/send.h"
+#include "xferfix.h"
+
+struct dirs {
+	char top[64];
+	int src, dst;
+};
+
+static void
+put(int dirfd, const char *name, const void *data, size_t len)
+{
+	int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+
+	assert_true(fd >= 0);
+	assert_int_equal(io_write_full(fd, data, len, name, NULL), 0);
+	close(fd);
+}
+
+static int
+setup(void **state)
+{
+	struct dirs *d = calloc(1, sizeof(*d));
+	char p[128];
+
+	snprintf(d->top, sizeof(d->top), "/tmp/vzm-xfer-XXXXXX");
+	assert_non_null(mkdtemp(d->top));
+	snprintf(p, sizeof(p), "%s/src", d->top);
+	assert_int_equal(mkdir(p, 0755), 0);
+	d->src = open(p, O_RDONLY | O_DIRECTORY);
+	snprintf(p, sizeof(p), "%s/dst", d->top);
+	assert_int_equal(mkdir(p, 0700), 0);
+	d->dst = open(p, O_RDONLY | O_DIRECTORY);
+	*state = d;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct dirs *d = *state;
+	struct err e = { 0 };
+
+	close(d->src);
+	close(d->dst);
+	remove_tree(AT_FDCWD, d->top, NULL, &e);
+	free(d);
+	return 0;
+}
+
+/* A tree with one of each that /tmp can hold. */
+static void
+make_tree(int s)
+{
+	struct timespec t[2] = { { 1000000000, 1 }, { 1234567890, 123456789 } };
+	char *big = malloc(3000000);
+	int fd;
+
+	for (size_t i = 0; i < 3000000; i++) {
+		big[i] = (char)(i * 2654435761u >> 13);
+	}
+	assert_int_equal(mkdirat(s, "d", 0750), 0);
+	assert_int_equal(mkdirat(s, "d/e", 0700), 0);
+	assert_int_equal(mkdirat(s, "d/empty", 0777), 0);
+	assert_int_equal(fchmodat(s, "d/empty", 01777, 0), 0);
+	put(s, "zero", "", 0);
+	put(s, "one", "1", 1);
+	put(s, "d/e/-rf\n\xff", "abc", 3);
+	put(s, "exact", big, 131072);
+	put(s, "over", big, 131073);
+	put(s, "big", big, 3000000);
+	free(big);
+	assert_int_equal(linkat(s, "big", s, "d/big2", 0), 0);
+	assert_int_equal(linkat(s, "one", s, "d/e/one2", 0), 0);
+	assert_int_equal(symlinkat("one/../\xfe", s, "sym"), 0);
+	assert_int_equal(mkfifoat(s, "fifo", 0601), 0);
+	assert_int_equal(mknodat(s, "sock", S_IFSOCK | 0777, 0), 0);
+	if (geteuid() == 0) {
+		assert_int_equal(
+			mknodat(s, "null", S_IFCHR | 0666, makedev(1, 3)), 0);
+		assert_int_equal(fchownat(s, "one", 1000, 1234567, 0), 0);
+	}
+	fd = openat(s, "sparse", O_WRONLY | O_CREAT, 04755);
+	assert_int_equal(ftruncate(fd, (off_t)1 << 33), 0);
+	assert_int_equal(pwrite(fd, "x", 1, (off_t)1 << 32), 1);
+	fsetxattr(fd, "user.k", "a\0b", 3, 0);
+	fsetxattr(fd, "user.empty", "", 0, 0);
+	close(fd);
+	assert_int_equal(utimensat(s, "sym", t, AT_SYMLINK_NOFOLLOW), 0);
+	assert_int_equal(utimensat(s, "d/e", t, 0), 0);
+}
+
+static int
+copy(struct xferfix *x, int src, struct send_result *r, struct msg_proof *p,
+     struct err *e)
+{
+	struct send_opts o = { 0 };
+	int rc = xferfix_begin(x, e);
+
+	if (rc == 0) {
+		rc = send_tree(src, x->l, &x->key, &o, r, e);
+	}
+	return rc < 0 ? rc : xferfix_end(x, p, e);
+}
+
+static void
+test_whole_tree(void **state)
+{
+	struct dirs *d = *state;
+	struct xferfix x = { 0 };
+	struct send_result r = { 0 };
+	struct msg_proof p = { 0 };
+	struct err e = { 0 };
+	struct stat a, b;
+	char v[8];
+
+	make_tree(d->src);
+	assert_int_equal(xferfix_open(&x, d->dst, 2000, &e), 0);
+	if (copy(&x, d->src, &r, &p, &e) < 0) {
+		fail_msg("%s", e.text);
+	}
+	assert_int_equal(p.entries, r.proof.entries);
+	assert_int_equal(p.bytes, r.proof.bytes);
+	if (!digest_eq(&p.sum, &r.proof.sum)) {
+		send_explain(d->src, x.l, &x.key, e.text, sizeof(e.text), &e);
+		fail_msg("sums differ: %s", e.text);
+	}
+	/* Not only the sums: a look of our own. */
+	assert_int_equal(fstatat(d->dst, "one", &a, 0), 0);
+	assert_int_equal(fstatat(d->dst, "d/e/one2", &b, 0), 0);
+	assert_int_equal(a.st_ino, b.st_ino);
+	assert_int_equal(fstatat(d->dst, "big", &a, 0), 0);
+	assert_int_equal(fstatat(d->dst, "d/big2", &b, 0), 0);
+	assert_int_equal(a.st_ino, b.st_ino);
+	assert_int_equal(fstatat(d->dst, "sparse", &a, 0), 0);
+	assert_int_equal(a.st_size, (off_t)1 << 33);
+	assert_true(a.st_blocks * 512 <= 1 << 20);
+	assert_int_equal(a.st_mode & 07777, 04755);
+	assert_int_equal(fstatat(d->dst, "d/e", &a, 0), 0);
+	assert_int_equal(a.st_mtim.tv_sec, 1234567890);
+	assert_int_equal(a.st_mtim.tv_nsec, 123456789);
+	assert_int_equal(readlinkat(d->dst, "sym", v, sizeof(v)), 8);
+	assert_int_equal(fstatat(d->dst, "d/empty", &a, 0), 0);
+	assert_int_equal(a.st_mode & 07777, 01777);
+	send_result_fini(&r);
+	xferfix_close(&x);
+	assert_int_equal(x.served, 0);
+}
+
+/* Design.md section 7: flip one written byte, and one xattr. */
+static void
+flip_byte(int rootfd)
+{
+	struct stat st;
+	struct timespec t[2];
+	int fd = openat(rootfd, "exact", O_WRONLY);
+
+	assert_int_equal(fstat(fd, &st), 0);
+	assert_int_equal(pwrite(fd, "!", 1, 777), 1);
+	t[0] = st.st_atim;
+	t[1] = st.st_mtim;
+	assert_int_equal(futimens(fd, t), 0);
+	close(fd);
+}
+
+static void
+flip_mode(int rootfd)
+{
+	assert_int_equal(fchmodat(rootfd, "one", 0600, 0), 0);
+}
+
+static void
+add_name(int rootfd)
+{
+	put(rootfd, "d/e/extra", "", 0);
+}
+
+static void
+check_flip(struct dirs *d, void (*flip)(int), bool content_only,
+	   const char *named)
+{
+	struct xferfix x = { .before_proof = flip };
+	struct send_result r = { 0 };
+	struct msg_proof p = { 0 };
+	struct err e = { 0 };
+	char why[1000];
+
+	assert_int_equal(xferfix_open(&x, d->dst, 2000, &e), 0);
+	assert_int_equal(copy(&x, d->src, &r, &p, &e), 0);
+	if (!content_only) {
+		assert_false(digest_eq(&p.sum, &r.proof.sum));
+		assert_int_equal(send_explain(d->src, x.l, &x.key, why,
+					      sizeof(why), &e),
+				 0);
+		assert_non_null(strstr(why, named));
+	} else {
+		assert_true(digest_eq(&p.sum, &r.proof.sum));
+	}
+	send_result_fini(&r);
+	xferfix_close(&x);
+	assert_int_equal(remove_content(d->dst, NULL, &e), 0);
+}
+
+static void
+test_proof_notices(void **state)
+{
+	struct dirs *d = *state;
+
+	make_tree(d->src);
+	check_flip(d, flip_mode, false, "one");
+	check_flip(d, add_name, false, "extra");
+	/* A byte changed behind the file system's back after it was written
+	 * is not read again: the proof is of what was written. */
+	check_flip(d, flip_byte, true, "");
+}
+
+/* A channel that changes one byte in the middle of the first large write, as
+ * bad memory would. */
+struct flipper {
+	struct bytechan base;
+	struct bytechan *under;
+	bool done;
+};
+
+static int
+flip_write(struct bytechan *c, const void *data, size_t len, int64_t ms,
+	   struct err *e)
+{
+	struct flipper *f = (struct flipper *)c;
+	uint8_t *copy_of;
+	int rc;
+
+	if (f->done || len < TREE_PIECE) {
+		return bytechan_write(f->under, data, len, ms, e);
+	}
+	f->done = true;
+	copy_of = malloc(len);
+	memcpy(copy_of, data, len);
+	copy_of[len / 2] ^= 1;
+	rc = bytechan_write(f->under, copy_of, len, ms, e);
+	free(copy_of);
+	return rc;
+}
+
+static int
+flip_service(struct bytechan *c, int64_t ms, struct err *e)
+{
+	struct flipper *f = (struct flipper *)c;
+
+	f->under->on_data = c->on_data;
+	f->under->on_stderr = c->on_stderr;
+	f->under->arg = c->arg;
+	return bytechan_service(f->under, ms, e);
+}
+
+static void
+flip_wake(struct bytechan *c)
+{
+	bytechan_wake(((struct flipper *)c)->under);
+}
+
+static int
+flip_eof(struct bytechan *c, struct err *e)
+{
+	return bytechan_send_eof(((struct flipper *)c)->under, e);
+}
+
+static void
+flip_free(struct bytechan *c)
+{
+	bytechan_free(((struct flipper *)c)->under);
+	free(c);
+}
+
+static struct bytechan *
+flip_wrap(struct bytechan *under)
+{
+	static const struct bytechan_ops ops = { flip_write, flip_service,
+						 flip_wake, flip_eof,
+						 flip_free };
+	struct flipper *f = calloc(1, sizeof(*f));
+
+	f->base.ops = &ops;
+	f->under = under;
+	return &f->base;
+}
+
+static void
+test_flipped_on_the_way(void **state)
+{
+	struct dirs *d = *state;
+	struct xferfix x = { .wrap = flip_wrap };
+	struct send_result r = { 0 };
+	struct msg_proof p = { 0 };
+	struct err e = { 0 };
+	char why[1000];
+
+	make_tree(d->src);
+	assert_int_equal(xferfix_open(&x, d->dst, 2000, &e), 0);
+	assert_int_equal(copy(&x, d->src, &r, &p, &e), 0);
+	assert_int_equal(p.entries, r.proof.entries);
+	assert_false(digest_eq(&p.sum, &r.proof.sum));
+	assert_int_equal(
+		send_explain(d->src, x.l, &x.key, why, sizeof(why), &e), 0);
+	assert_non_null(strstr(why, "big: differs"));
+	send_result_fini(&r);
+	xferfix_close(&x);
+}
+
+static void
+test_cancelled(void **state)
+{
+	struct dirs *d = *state;
+	struct xferfix x = { 0 };
+	struct send_result r = { 0 };
+	volatile int stop = 1;
+	struct send_opts o = { .stop = &stop };
+	struct err e = { 0 };
+
+	make_tree(d->src);
+	assert_int_equal(xferfix_open(&x, d->dst, 2000, &e), 0);
+	assert_int_equal(xferfix_begin(&x, &e), 0);
+	assert_int_equal(send_tree(d->src, x.l, &x.key, &o, &r, &e),
+			 E_CANCELLED);
+	xferfix_close(&x);
+}
+
+/* Field case D5: something still writes to the file. */
+struct writer {
+	int fd;
+	int stop; /* atomic */
+};
+
+static void *
+keep_writing(void *arg)
+{
+	struct writer *w = arg;
+
+	while (!__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) {
+		if (pwrite(w->fd, "x", 1, 100) != 1) {
+			break;
+		}
+	}
+	return NULL;
+}
+
+static void
+test_written_meanwhile(void **state)
+{
+	struct dirs *d = *state;
+	struct xferfix x = { 0 };
+	struct send_result r = { 0 };
+	struct msg_proof p = { 0 };
+	struct err e = { 0 };
+	struct writer w = { 0 };
+	pthread_t t;
+
+	make_tree(d->src);
+	w.fd = openat(d->src, "big", O_RDWR);
+	assert_int_equal(pthread_create(&t, NULL, keep_writing, &w), 0);
+	assert_int_equal(xferfix_open(&x, d->dst, 2000, &e), 0);
+	assert_int_equal(copy(&x, d->src, &r, &p, &e), E_CHANGED);
+	assert_non_null(strstr(e.text, "big"));
+	__atomic_store_n(&w.stop, 1, __ATOMIC_RELAXED);
+	pthread_join(t, NULL);
+	close(w.fd);
+	xferfix_close(&x);
+}
+
+/* The destination already has a name: a fault comes back, naming it, and the
+ * link lives on. */
+static void
+test_fault_comes_back(void **state)
+{
+	struct dirs *d = *state;
+	struct xferfix x = { 0 };
+	struct send_result r = { 0 };
+	struct msg_proof p = { 0 };
+	struct err e = { 0 };
+
+	make_tree(d->src);
+	put(d->dst, "one", "in the way", 10);
+	assert_int_equal(xferfix_open(&x, d->dst, 2000, &e), 0);
+	assert_int_equal(copy(&x, d->src, &r, &p, &e), E_EXISTS);
+	assert_non_null(strstr(e.text, "one"));
+	assert_int_equal(link_failed(x.l, NULL), 0);
+	send_result_fini(&r);
+	xferfix_close(&x);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_whole_tree, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_proof_notices, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_flipped_on_the_way, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_cancelled, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_written_meanwhile, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_fault_comes_back, setup,
+						teardown),
+	};
+
+	return cmocka_run_group_tests_name("xfer", tests, NULL, NULL);
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* xferfix: see the header. */
+#include "xferfix.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/bytechan.h"
+
+static int
+on_hello(struct server *s, const struct msg_hello *h, struct msg_hello_reply *r,
+	 void *arg, struct err *e)
+{
+	(void)s;
+	(void)h;
+	(void)arg;
+	(void)e;
+	r->version = (char *)"test";
+	r->boot_id = (char *)"boot";
+	r->hostname = (char *)"b";
+	r->kernel = (char *)"6";
+	r->machine = (char *)"m";
+	return 0;
+}
+
+static int
+pass_end(struct xferfix *x, struct server *s, struct buf *reply, struct err *e)
+{
+	struct msg_proof p;
+	struct enc n;
+	int rc;
+
+	rc = recv_finish(x->r, e);
+	if (rc == 0 && x->before_proof) {
+		x->before_proof(x->rootfd);
+	}
+	if (rc == 0) {
+		rc = recv_proof(x->r, &p, e);
+	}
+	server_set_receiver(s, NULL);
+	if (rc == 0) {
+		enc_init(&n, reply, e);
+		msg_put_proof(&n, &p);
+		rc = n.rc;
+	}
+	return rc;
+}
+
+static int
+on_request(struct server *s, enum msg_method method, const uint8_t *body,
+	   size_t len, struct buf *reply, void *arg, struct err *e)
+{
+	struct xferfix *x = arg;
+	struct recv_opts o = { .policy = x->policy };
+	struct msg_proof_list pl;
+	int rc;
+
+	switch (method) {
+	case MSG_PASS_BEGIN:
+		rc = recv_new(x->rootfd, server_key(s), &o, &x->r, e);
+		if (rc == 0) {
+			server_set_receiver(s, x->r);
+		}
+		return rc;
+	case MSG_PASS_END:
+		return pass_end(x, s, reply, e);
+	case MSG_PROOF_LIST:
+		rc = msg_get_proof_list(body, len, &pl, e);
+		return rc < 0 ? rc : recv_proof_list(x->r, pl.from, reply, e);
+	default:
+		return err_set(e, E_UNSUPPORTED, "method %d", method);
+	}
+}
+
+static void *
+agent_thread(void *arg)
+{
+	static const struct server_ops ops = { on_request, on_hello };
+	struct xferfix *x = arg;
+
+	x->served =
+		server_run(x->fds[1], x->fds[1], 0, &ops, x, &x->served_err);
+	recv_free(x->r);
+	x->r = NULL;
+	close(x->fds[1]);
+	return NULL;
+}
+
+int
+xferfix_open(struct xferfix *x, int rootfd, uint32_t keepalive_ms,
+	     struct err *e)
+{
+	struct link_opts o = { .greeting_ms = 10000,
+			       .keepalive_ms = keepalive_ms,
+			       .host = "b" };
+	struct msg_hello_reply hello;
+	struct bytechan *c;
+	int rc;
+
+	x->rootfd = rootfd;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, x->fds) < 0 ||
+	    digest_key_new(&x->key, e) < 0) {
+		return E_SYSTEM;
+	}
+	if (pthread_create(&x->thread, NULL, agent_thread, x) != 0) {
+		return E_SYSTEM;
+	}
+	c = bytechan_fds(x->fds[0], x->fds[0], e);
+	if (c && x->wrap) {
+		c = x->wrap(c);
+	}
+	rc = link_open(c, &o, &x->key, &x->l, &hello, e);
+	if (rc == 0) {
+		msg_hello_reply_fini(&hello);
+	}
+	return rc;
+}
+
+static int
+call(struct xferfix *x, enum msg_method m, struct buf *reply, struct err *e)
+{
+	return link_call(x->l, m, NULL, 0, reply, 60000, e);
+}
+
+int
+xferfix_begin(struct xferfix *x, struct err *e)
+{
+	return call(x, MSG_PASS_BEGIN, NULL, e);
+}
+
+int
+xferfix_end(struct xferfix *x, struct msg_proof *p, struct err *e)
+{
+	struct buf reply;
+	int rc;
+
+	buf_init(&reply, 1 << 16);
+	rc = call(x, MSG_PASS_END, &reply, e);
+	if (rc == 0) {
+		rc = msg_get_proof(reply.data, reply.len, p, e);
+	}
+	buf_fini(&reply);
+	return rc;
+}
+
+void
+xferfix_close(struct xferfix *x)
+{
+	link_close(x->l);
+	x->l = NULL;
+	pthread_join(x->thread, NULL);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * xferfix: an agent in a thread of the test, over a socketpair, that knows
+ * the requests of a pass.
+ */
+#ifndef TESTS_XFERFIX_H
+#define TESTS_XFERFIX_H
+
+#include <pthread.h>
+
+#include "base/digest.h"
+#include "fs/meta.h"
+#include "xfer/link.h"
+#include "xfer/recv.h"
+#include "xfer/server.h"
+
+struct xferfix {
+	int rootfd; /* destination; borrowed */
+	struct digest_key key;
+	enum meta_policy policy;
+	/* Called in PASS_END between the writing and the read-back; may be
+	 * NULL. */
+	void (*before_proof)(int rootfd);
+	/* Put something around the client's channel; may be NULL. */
+	struct bytechan *(*wrap)(struct bytechan *under);
+	struct receiver *r;
+	int fds[2]; /* client, agent */
+	pthread_t thread;
+	int served; /* server_run's result */
+	struct err served_err;
+	struct link *l;
+};
+
+/* Connect. Returns link_open's result. */
+int xferfix_open(struct xferfix *x, int rootfd, uint32_t keepalive_ms,
+		 struct err *e);
+/* PASS_BEGIN, PASS_END. */
+int xferfix_begin(struct xferfix *x, struct err *e);
+int xferfix_end(struct xferfix *x, struct msg_proof *p, struct err *e);
+void xferfix_close(struct xferfix *x);
+
+#endif

@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * recv: the receiver.
+ *
+ * The connection's reader gives frames to recv_frame, which takes in their
+ * definitions (memory only) and queues them; workers write files in any
+ * order. What needs an order waits for recv_finish: hard links (their first
+ * name must exist), flags that would forbid them, and directories' metadata
+ * (everything made in a directory changes its times). State: one struct, the
+ * queue and lists under `lock`; tables have their own locks.
+ */
+#include "xfer/recv.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "base/log.h"
+#include "fs/beneath.h"
+#include "fs/content.h"
+#include "wire/tree.h"
+#include "xfer/dirtab.h"
+#include "xfer/inomap.h"
+#include "xfer/proof.h"
+#include "xfer/recv_file.h"
+#include "xfer/recv_late.h"
+#include "xfer/recv_proof.h"
+
+#define WORKERS_MAX 8
+#define PATH_SHOWN_MAX (1u << 16)
+
+struct worker {
+	struct receiver *r;
+	pthread_t thread;
+	struct dircache dirs;
+};
+
+struct receiver {
+	int rootfd; /* borrowed */
+	struct digest_key key;
+	enum meta_policy policy;
+	struct dirtab *dirs;
+	struct inomap *inodes;	  /* what was written */
+	struct recv_files *files; /* large ones under way */
+	struct recv_late *late;	  /* what waits for recv_finish */
+	recv_done_fn *done;	  /* may be NULL */
+	recv_fault_fn *fault;	  /* may be NULL */
+	void *arg;
+
+	pthread_mutex_t lock;
+	pthread_cond_t work;	  /* a frame is queued, or stop */
+	pthread_cond_t idle;	  /* nothing queued and nobody busy */
+	struct pool_frame *queue; /* for the workers */
+	struct pool_frame **queue_tail;
+	unsigned busy; /* workers at work */
+	bool stop;
+	struct err failed; /* the first fault; code 0: none */
+	uint64_t bytes;	   /* content written */
+	unsigned nworkers;
+	struct worker workers[WORKERS_MAX];
+};
+
+static bool
+has_failed(struct receiver *r)
+{
+	bool failed;
+
+	pthread_mutex_lock(&r->lock);
+	failed = r->failed.code != 0;
+	pthread_mutex_unlock(&r->lock);
+	return failed;
+}
+
+static void
+set_failed(struct receiver *r, const struct err *e)
+{
+	bool first;
+
+	pthread_mutex_lock(&r->lock);
+	first = r->failed.code == 0;
+	if (first) {
+		r->failed = *e;
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (first && r->fault) {
+		r->fault(e, r->arg);
+	}
+}
+
+/* Put "PATH: " in front of an error. */
+static int
+name_error(struct receiver *r, uint32_t dir, const char *name, size_t name_len,
+	   struct err *e)
+{
+	cleanup(buf_finip) struct buf b = BUF_MAX(PATH_SHOWN_MAX);
+	char shown[PATH_SHOWN_MAX / 16];
+
+	if (dirtab_path(r->dirs, dir, name, name_len, &b, NULL) < 0) {
+		return e->code;
+	}
+	return err_wrap(e, "%s",
+			escape_bytes(shown, sizeof(shown), b.data, b.len));
+}
+
+/* ---- one entry ---- */
+
+static int
+note_inode(struct receiver *r, int dirfd, const char *name, int fd,
+	   uint32_t group, const struct digest *content, struct err *e)
+{
+	struct inomap_value v = { group, *content };
+	struct stat st;
+	int rc = fd >= 0 ? fstat(fd, &st)
+			 : fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW);
+
+	if (rc < 0) {
+		return err_sys(e, errno, "cannot stat what was written");
+	}
+	return inomap_add(r->inodes, st.st_ino, &v, NULL, e);
+}
+
+/* Apply metadata, but for what must wait: i and a on an inode that is still
+ * to be linked. */
+static int
+apply(struct receiver *r, int dirfd, uint32_t dir, const char *name, int fd,
+      const struct meta *m, bool linked, struct err *e)
+{
+	uint32_t later = m->flags & (FS_IMMUTABLE_FL | FS_APPEND_FL);
+	struct meta now = *m;
+	int rc;
+
+	if (linked && later) {
+		now.flags &= ~later;
+		rc = recv_late_flags(r->late, dir, name, m->flags, e);
+		if (rc < 0) {
+			return rc;
+		}
+	}
+	return meta_apply(dirfd, name, fd, &now, r->policy, name, e);
+}
+
+static int
+write_pieces(struct receiver *r, int fd, const struct tree_record *rec,
+	     struct tree_in *in, struct digest *content, struct err *e)
+{
+	uint64_t written = 0, bytes = 0;
+
+	for (uint32_t i = 0; i < rec->pieces; i++) {
+		const uint8_t *data;
+		uint64_t off;
+		uint32_t len;
+		int rc = tree_get_piece(in, &off, &data, &len, e);
+
+		if (rc == 0 && off + len > rec->meta.size) {
+			rc = err_set(e, E_PROTOCOL,
+				     "a piece beyond the end of its file");
+		}
+		if (rc == 0) {
+			rc = content_write(fd, data, len, off, rec->name, e);
+		}
+		if (rc < 0) {
+			return rc;
+		}
+		proof_piece(&r->key, off, data, len, content);
+		written = off + len > written ? off + len : written;
+		bytes += len;
+	}
+	if (written < rec->meta.size &&
+	    ftruncate(fd, (off_t)rec->meta.size) < 0) {
+		return err_sys(e, errno, "cannot set the size");
+	}
+	__atomic_add_fetch(&r->bytes, bytes, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static int
+do_regular(struct receiver *r, int dirfd, const char *name,
+	   const struct tree_record *rec, struct tree_in *in, struct err *e)
+{
+	struct digest content = { 0 };
+	cleanup(close_fd) int fd =
+		beneath_open(dirfd, name, O_WRONLY | O_CREAT | O_EXCL, 0600, e);
+	int rc = fd < 0 ? fd : 0;
+
+	if (rc == 0 && (rec->meta.flags || rec->meta.projid)) {
+		rc = meta_apply_early(fd, &rec->meta, r->policy, e);
+	}
+	if (rc == 0) {
+		rc = write_pieces(r, fd, rec, in, &content, e);
+	}
+	if (rc == 0) {
+		rc = apply(r, dirfd, rec->dir, name, fd, &rec->meta,
+			   rec->linked, e);
+	}
+	if (rc >= 0) {
+		rc = note_inode(r, dirfd, name, fd, rec->linked ? rec->id : 0,
+				&content, e);
+	}
+	/* A delayed write's ENOSPC or EIO may come only now (D4). */
+	if (rc == 0 && close(steal_fd(&fd)) < 0) {
+		rc = err_sys(e, errno, "cannot close");
+	}
+	return rc;
+}
+
+static int
+do_special(struct receiver *r, int dirfd, const char *name,
+	   const struct tree_record *rec, struct err *e)
+{
+	struct digest none = { 0 };
+	int rc = meta_mknod(dirfd, name, &rec->meta, e);
+
+	if (rc == 0) {
+		rc = apply(r, dirfd, rec->dir, name, -1, &rec->meta,
+			   rec->linked, e);
+	}
+	if (rc >= 0 && rec->linked) {
+		rc = note_inode(r, dirfd, name, -1, rec->id, &none, e);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+static int
+do_entry(struct worker *w, struct tree_record *rec, struct tree_in *in,
+	 struct err *e)
+{
+	struct receiver *r = w->r;
+	char name[256], target[META_TARGET_MAX + 1];
+	int dirfd, rc;
+
+	if (rec->meta.type == FS_DIR) {
+		/* Made even when it stays empty. */
+		rc = dirtab_open(r->dirs, &w->dirs, rec->id, 1, e);
+		return rc < 0 ? rc
+			      : recv_late_dir(r->late, rec->id, &rec->meta, e);
+	}
+	dirfd = dirtab_open(r->dirs, &w->dirs, rec->dir, 1, e);
+	if (dirfd < 0) {
+		return dirfd;
+	}
+	memcpy(name, rec->name, rec->name_len);
+	name[rec->name_len] = '\0';
+	if (rec->meta.type == FS_LNK) {
+		memcpy(target, rec->meta.target, rec->meta.target_len);
+		target[rec->meta.target_len] = '\0';
+		rec->meta.target = target;
+	}
+	rc = rec->meta.type == FS_REG ? do_regular(r, dirfd, name, rec, in, e)
+				      : do_special(r, dirfd, name, rec, e);
+	if (rc == 0 && rec->linked) {
+		rc = recv_late_first(r->late, rec->id, rec->dir, name, e);
+	}
+	return rc;
+}
+
+/* ---- large files ---- */
+
+static int
+finish_file(struct receiver *r, struct recv_file *f, int dirfd, struct err *e)
+{
+	struct recv_file_whole w;
+	int rc;
+
+	if (!recv_file_claim(f, &w)) {
+		return 0;
+	}
+	rc = apply(r, dirfd, recv_file_dir(f), recv_file_name(f), w.fd, w.meta,
+		   w.linked, e);
+	if (rc >= 0) {
+		rc = note_inode(r, dirfd, recv_file_name(f), w.fd,
+				w.linked ? w.id : 0, &w.content, e);
+	}
+	if (rc >= 0 && w.linked) {
+		rc = recv_late_first(r->late, w.id, recv_file_dir(f),
+				     recv_file_name(f), e);
+	}
+	if (rc >= 0) {
+		recv_file_finish(r->files, f);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* A chunk (data != NULL) or the end (rec != NULL) of a large file. */
+static int
+do_file(struct worker *w, uint32_t id, const struct tree_record *rec,
+	uint64_t off, const uint8_t *data, size_t len, struct err *e)
+{
+	struct receiver *r = w->r;
+	struct recv_file *f;
+	int dirfd = -1, rc = recv_file_get(r->files, id, &f, e);
+
+	if (rc < 0) {
+		return rc;
+	}
+	dirfd = dirtab_open(r->dirs, &w->dirs, recv_file_dir(f), 1, e);
+	rc = dirfd < 0 ? dirfd : recv_file_open(f, dirfd, r->policy, e);
+	if (rc >= 0) {
+		rc = rec ? recv_file_end(f, rec, e)
+			 : recv_file_chunk(f, &r->key, off, data, len,
+					   recv_file_name(f), e);
+	}
+	if (rc >= 0) {
+		__atomic_add_fetch(&r->bytes, len, __ATOMIC_RELAXED);
+		rc = finish_file(r, f, dirfd, e);
+	}
+	if (rc < 0) {
+		name_error(r, recv_file_dir(f), recv_file_name(f),
+			   strlen(recv_file_name(f)), e);
+	}
+	recv_file_put(r->files, f);
+	return rc;
+}
+
+static int
+do_chunk(struct worker *w, struct pool_frame *f, struct err *e)
+{
+	const uint8_t *p = pool_payload(f);
+	uint64_t off = 0;
+	uint32_t id = 0;
+
+	if (f->len <= TREE_CHUNK_HEAD) {
+		return err_set(e, E_PROTOCOL, "malformed chunk");
+	}
+	for (int i = 3; i >= 0; i--) {
+		id = id << 8 | p[i];
+	}
+	for (int i = 11; i >= 4; i--) {
+		off = off << 8 | p[i];
+	}
+	return do_file(w, id, NULL, off, p + TREE_CHUNK_HEAD,
+		       f->len - TREE_CHUNK_HEAD, e);
+}
+
+/* ---- the workers ---- */
+
+static int
+do_record(struct worker *w, struct tree_record *rec, struct tree_in *in,
+	  struct err *e)
+{
+	int rc;
+
+	switch (rec->kind) {
+	case TREE_ENTRY:
+		rc = do_entry(w, rec, in, e);
+		break;
+	case TREE_LINK:
+		rc = recv_late_link(w->r->late, rec->id, rec->dir, rec->name,
+				    rec->name_len, e);
+		break;
+	case TREE_FILE_END:
+		return do_file(w, rec->id, rec, 0, NULL, 0, e);
+	default:
+		return err_set(e, E_PROTOCOL, "a definition in a batch's body");
+	}
+	if (rc < 0) {
+		name_error(w->r, rec->dir, rec->name, rec->name_len, e);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+static int
+do_batch(struct worker *w, struct pool_frame *f, struct err *e)
+{
+	struct tree_in body, defs;
+	struct tree_record rec;
+	int rc = tree_split(pool_payload(f), f->len, &body, &defs, e);
+
+	while (rc == 0 && (rc = tree_get(&body, &rec, e)) == 1) {
+		rc = do_record(w, &rec, &body, e);
+	}
+	return rc;
+}
+
+static void
+work_on(struct worker *w, struct pool_frame *f)
+{
+	struct receiver *r = w->r;
+	struct err e = { 0 };
+	int rc = 0;
+
+	/* After a fault the rest of the pass is dropped, and acknowledged so
+	 * that the sender is not kept waiting. */
+	if (!has_failed(r)) {
+		rc = f->type == FRAME_BATCH ? do_batch(w, f, &e)
+					    : do_chunk(w, f, &e);
+	}
+	if (rc < 0) {
+		set_failed(r, &e);
+	}
+	pool_put(f);
+	if (r->done) {
+		r->done(r->arg);
+	}
+}
+
+static void *
+worker_thread(void *arg)
+{
+	struct worker *w = arg;
+	struct receiver *r = w->r;
+
+	pthread_mutex_lock(&r->lock);
+	while (!r->stop) {
+		struct pool_frame *f = r->queue;
+
+		if (!f) {
+			pthread_cond_wait(&r->work, &r->lock);
+			continue;
+		}
+		r->queue = f->next;
+		if (!r->queue) {
+			r->queue_tail = &r->queue;
+		}
+		r->busy++;
+		pthread_mutex_unlock(&r->lock);
+		work_on(w, f);
+		pthread_mutex_lock(&r->lock);
+		r->busy--;
+		if (!r->busy && !r->queue) {
+			pthread_cond_broadcast(&r->idle);
+		}
+	}
+	pthread_mutex_unlock(&r->lock);
+	return NULL;
+}
+
+void
+recv_drain(struct receiver *r)
+{
+	pthread_mutex_lock(&r->lock);
+	while (r->busy || r->queue) {
+		pthread_cond_wait(&r->idle, &r->lock);
+	}
+	pthread_mutex_unlock(&r->lock);
+}
+
+/* ---- the reader's side ---- */
+
+static int
+take_defs(struct receiver *r, struct pool_frame *f, struct err *e)
+{
+	struct tree_in body, defs;
+	struct tree_record rec;
+	int rc = tree_split(pool_payload(f), f->len, &body, &defs, e);
+
+	while (rc == 0 && (rc = tree_get(&defs, &rec, e)) == 1) {
+		if (rec.kind == TREE_DIR) {
+			rc = dirtab_define(r->dirs, rec.id, rec.dir, rec.name,
+					   rec.name_len, e);
+		} else if (rec.kind == TREE_FILE) {
+			rc = recv_file_define(r->files, &rec, e);
+		} else {
+			rc = err_set(e, E_PROTOCOL,
+				     "an entry among definitions");
+		}
+	}
+	return rc;
+}
+
+int
+recv_frame(struct receiver *r, struct pool_frame *f, struct err *e)
+{
+	int rc = f->type == FRAME_BATCH ? take_defs(r, f, e) : 0;
+
+	if (rc == 0 && f->flags) {
+		rc = err_set(e, E_PROTOCOL, "compressed content not agreed on");
+	}
+	if (rc < 0) {
+		pool_put(f);
+		return rc;
+	}
+	pthread_mutex_lock(&r->lock);
+	f->next = NULL;
+	*r->queue_tail = f;
+	r->queue_tail = &f->next;
+	pthread_cond_signal(&r->work);
+	pthread_mutex_unlock(&r->lock);
+	return 0;
+}
+
+void
+recv_bind(struct receiver *r, recv_done_fn *done, recv_fault_fn *fault,
+	  void *arg)
+{
+	r->done = done;
+	r->fault = fault;
+	r->arg = arg;
+}
+
+/* ---- life ---- */
+
+static unsigned
+worker_count(const struct recv_opts *o)
+{
+	long n = o->workers ? (long)o->workers : sysconf(_SC_NPROCESSORS_ONLN);
+
+	return n < 2 ? 2 : n > WORKERS_MAX ? WORKERS_MAX : (unsigned)n;
+}
+
+static int
+start_workers(struct receiver *r, unsigned n, struct err *e)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct worker *w = &r->workers[i];
+		int rc;
+
+		w->r = r;
+		dircache_init(&w->dirs);
+		rc = pthread_create(&w->thread, NULL, worker_thread, w);
+		if (rc != 0) {
+			return err_sys(e, rc, "cannot start a thread");
+		}
+		r->nworkers++;
+	}
+	return 0;
+}
+
+int
+recv_new(int rootfd, const struct digest_key *key, const struct recv_opts *o,
+	 struct receiver **out, struct err *e)
+{
+	struct receiver *r = calloc(1, sizeof(*r));
+	int rc = 0;
+
+	if (!r) {
+		return err_nomem(e);
+	}
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_cond_init(&r->work, NULL);
+	pthread_cond_init(&r->idle, NULL);
+	r->rootfd = rootfd;
+	r->key = *key;
+	r->policy = o->policy;
+	r->queue_tail = &r->queue;
+	r->dirs = dirtab_new(rootfd, e);
+	r->inodes = r->dirs ? inomap_new(e) : NULL;
+	r->files = r->inodes ? recv_files_new(e) : NULL;
+	r->late = r->files ? recv_late_new(r->dirs, r->inodes, e) : NULL;
+	rc = r->late ? start_workers(r, worker_count(o), e) : E_NOMEM;
+	if (rc < 0) {
+		recv_free(r);
+		return rc;
+	}
+	*out = r;
+	return 0;
+}
+
+void
+recv_free(struct receiver *r)
+{
+	if (!r) {
+		return;
+	}
+	pthread_mutex_lock(&r->lock);
+	r->stop = true;
+	pthread_cond_broadcast(&r->work);
+	pthread_mutex_unlock(&r->lock);
+	for (unsigned i = 0; i < r->nworkers; i++) {
+		pthread_join(r->workers[i].thread, NULL);
+		dircache_fini(&r->workers[i].dirs);
+	}
+	while (r->queue) {
+		struct pool_frame *f = r->queue;
+
+		r->queue = f->next;
+		pool_put(f);
+	}
+	recv_late_free(r->late);
+	recv_files_free(r->files);
+	inomap_free(r->inodes);
+	dirtab_free(r->dirs);
+	pthread_cond_destroy(&r->idle);
+	pthread_cond_destroy(&r->work);
+	pthread_mutex_destroy(&r->lock);
+	free(r);
+}
+
+int
+recv_finish(struct receiver *r, struct err *e)
+{
+	size_t open;
+
+	recv_drain(r);
+	if (r->failed.code) {
+		if (e) {
+			*e = r->failed;
+		}
+		return r->failed.code;
+	}
+	open = recv_files_count(r->files);
+	if (open) {
+		return err_set(e, E_PROTOCOL, "%zu files are not whole", open);
+	}
+	return recv_late_run(r->late, r->policy, e);
+}
+
+uint32_t
+recv_root_flags(const struct receiver *r)
+{
+	return recv_late_root_flags(r->late);
+}
+
+int
+recv_proof(struct receiver *r, struct msg_proof *p, struct err *e)
+{
+	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes };
+	int rc = recv_proof_walk(&in, p, NULL, e);
+
+	p->bytes = __atomic_load_n(&r->bytes, __ATOMIC_RELAXED);
+	return rc;
+}
+
+int
+recv_proof_list(struct receiver *r, uint64_t from, struct buf *reply,
+		struct err *e)
+{
+	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes };
+	struct recv_proof_page page = { from, reply };
+	struct msg_proof p;
+
+	return recv_proof_walk(&in, &p, &page, e);
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * recv_late: three lists of names and an array of directories' metadata, all
+ * under one mutex; names are one after another in an arena.
+ */
+#include "xfer/recv_late.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "base/log.h"
+#include "fs/beneath.h"
+#include "fs/content.h"
+#include "wire/tree.h"
+#include "xfer/proof.h"
+
+#define LIST_MAX ((size_t)8 << 30)
+#define NAMES_MAX ((size_t)4 << 30)
+#define COPY_SIZE (256u << 10)
+
+/* A name in one of the lists. */
+struct item {
+	uint32_t id; /* group; in `flags`: the flags */
+	uint32_t dir;
+	uint32_t name; /* offset in the arena */
+};
+
+struct recv_late {
+	pthread_mutex_t lock;
+	struct dirtab *dirs;   /* borrowed */
+	struct inomap *inodes; /* borrowed */
+	struct meta **metas;   /* by directory id; owned */
+	size_t nmetas;
+	struct buf firsts; /* of struct item */
+	struct buf links;
+	struct buf flags;
+	struct buf names;
+	uint32_t root_flags;
+};
+
+struct recv_late *
+recv_late_new(struct dirtab *dirs, struct inomap *inodes, struct err *e)
+{
+	struct recv_late *l = calloc(1, sizeof(*l));
+
+	if (!l) {
+		err_nomem(e);
+		return NULL;
+	}
+	pthread_mutex_init(&l->lock, NULL);
+	l->dirs = dirs;
+	l->inodes = inodes;
+	buf_init(&l->firsts, LIST_MAX);
+	buf_init(&l->links, LIST_MAX);
+	buf_init(&l->flags, LIST_MAX);
+	buf_init(&l->names, NAMES_MAX);
+	return l;
+}
+
+void
+recv_late_free(struct recv_late *l)
+{
+	if (!l) {
+		return;
+	}
+	for (size_t i = 0; i < l->nmetas; i++) {
+		if (l->metas[i]) {
+			meta_fini(l->metas[i]);
+			free(l->metas[i]);
+		}
+	}
+	free(l->metas);
+	buf_fini(&l->firsts);
+	buf_fini(&l->links);
+	buf_fini(&l->flags);
+	buf_fini(&l->names);
+	pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+static int
+add_item(struct recv_late *l, struct buf *list, uint32_t id, uint32_t dir,
+	 const char *name, size_t name_len, struct err *e)
+{
+	struct item it = { id, dir, 0 };
+	int rc;
+
+	pthread_mutex_lock(&l->lock);
+	it.name = (uint32_t)l->names.len;
+	rc = buf_append(&l->names, name, name_len, e);
+	if (rc == 0) {
+		rc = buf_append(&l->names, "", 1, e);
+	}
+	if (rc == 0) {
+		rc = buf_append(list, &it, sizeof(it), e);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return rc;
+}
+
+int
+recv_late_first(struct recv_late *l, uint32_t id, uint32_t dir,
+		const char *name, struct err *e)
+{
+	return add_item(l, &l->firsts, id, dir, name, strlen(name), e);
+}
+
+int
+recv_late_link(struct recv_late *l, uint32_t id, uint32_t dir, const char *name,
+	       size_t name_len, struct err *e)
+{
+	return add_item(l, &l->links, id, dir, name, name_len, e);
+}
+
+int
+recv_late_flags(struct recv_late *l, uint32_t dir, const char *name,
+		uint32_t flags, struct err *e)
+{
+	return add_item(l, &l->flags, flags, dir, name, strlen(name), e);
+}
+
+static struct meta *
+copy_meta(const struct meta *m)
+{
+	struct meta *c = malloc(sizeof(*c));
+
+	if (!c) {
+		return NULL;
+	}
+	*c = *m;
+	c->target = NULL;
+	c->xattrs = NULL;
+	if (m->xattrs_len) {
+		c->xattrs = malloc(m->xattrs_len);
+		if (!c->xattrs) {
+			free(c);
+			return NULL;
+		}
+		memcpy(c->xattrs, m->xattrs, m->xattrs_len);
+	}
+	return c;
+}
+
+static int
+grow_metas(struct recv_late *l, uint32_t id, struct err *e)
+{
+	size_t n = l->nmetas ? l->nmetas : 256;
+	struct meta **p;
+
+	while (n <= id) {
+		n *= 2;
+	}
+	if (n == l->nmetas) {
+		return 0;
+	}
+	p = realloc(l->metas, n * sizeof(*p));
+	if (!p) {
+		return err_nomem(e);
+	}
+	memset(p + l->nmetas, 0, (n - l->nmetas) * sizeof(*p));
+	l->metas = p;
+	l->nmetas = n;
+	return 0;
+}
+
+int
+recv_late_dir(struct recv_late *l, uint32_t id, const struct meta *m,
+	      struct err *e)
+{
+	struct meta *c = copy_meta(m);
+	int rc;
+
+	if (!c) {
+		return err_nomem(e);
+	}
+	pthread_mutex_lock(&l->lock);
+	/* The id was opened by its table before, so it is a sane one. */
+	rc = grow_metas(l, id, e);
+	if (rc == 0 && l->metas[id]) {
+		rc = err_set(e, E_PROTOCOL, "directory %u sent twice", id);
+	}
+	if (rc == 0) {
+		l->metas[id] = c;
+	}
+	pthread_mutex_unlock(&l->lock);
+	if (rc < 0) {
+		meta_fini(c);
+		free(c);
+	}
+	return rc;
+}
+
+/* ---- at the end: one thread, no lock ---- */
+
+static const char *
+item_name(const struct recv_late *l, const struct item *it)
+{
+	return (const char *)l->names.data + it->name;
+}
+
+static int
+name_error(struct recv_late *l, uint32_t dir, const char *name, struct err *e)
+{
+	cleanup(buf_finip) struct buf b = BUF_MAX(1 << 20);
+	char shown[2048];
+
+	if (dirtab_path(l->dirs, dir, name, strlen(name), &b, NULL) < 0) {
+		return e->code;
+	}
+	return err_wrap(e, "%s",
+			escape_bytes(shown, sizeof(shown), b.data, b.len));
+}
+
+static int
+by_id(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+
+	return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static int
+copy_content(int from, int to, uint64_t size, const char *name, struct err *e)
+{
+	cleanup(free_ptr) uint8_t *data = malloc(COPY_SIZE);
+	uint64_t pos = 0, off, len;
+	int rc;
+
+	if (!data) {
+		return err_nomem(e);
+	}
+	while ((rc = content_next(from, pos, size, &off, &len, e)) == 1) {
+		size_t n = len < COPY_SIZE ? (size_t)len : COPY_SIZE;
+		ssize_t got = content_read(from, data, n, off, name, e);
+
+		if (got <= 0) {
+			return got < 0 ? (int)got
+				       : err_set(e, E_CHANGED, "%s shrank",
+						 name);
+		}
+		rc = content_write(to, data, (size_t)got, off, name, e);
+		if (rc < 0) {
+			return rc;
+		}
+		pos = off + (uint64_t)got;
+	}
+	if (rc == 0 && ftruncate(to, (off_t)size) < 0) {
+		return err_sys(e, errno, "cannot set the size of %s", name);
+	}
+	return rc;
+}
+
+static int
+copy_regular(int olddir, const char *oldname, int newdir, const char *newname,
+	     const struct meta *m, enum meta_policy policy, struct err *e)
+{
+	cleanup(close_fd) int from =
+		beneath_open(olddir, oldname, O_RDONLY, 0, e);
+	cleanup(close_fd) int to = -1;
+	int rc;
+
+	if (from < 0) {
+		return from;
+	}
+	to = beneath_open(newdir, newname, O_WRONLY | O_CREAT | O_EXCL, 0600,
+			  e);
+	if (to < 0) {
+		return to;
+	}
+	rc = meta_apply_early(to, m, policy, e);
+	if (rc >= 0) {
+		rc = copy_content(from, to, m->size, newname, e);
+	}
+	if (rc >= 0) {
+		rc = meta_apply(newdir, newname, to, m, policy, newname, e);
+	}
+	return rc < 0 ? rc : 0;
+}
+
+/* The file system has no more links for this inode: a second inode takes the
+ * further names (field case F8). */
+static int
+split_group(struct recv_late *l, int olddir, const char *oldname, int newdir,
+	    const char *newname, enum meta_policy policy, struct err *e)
+{
+	struct inomap_value v;
+	struct meta m = { 0 };
+	struct stat st;
+	int rc;
+
+	if (fstatat(olddir, oldname, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !inomap_get(l->inodes, st.st_ino, &v)) {
+		return err_set(e, E_PROTOCOL, "a link to nothing");
+	}
+	rc = meta_read(olddir, oldname, -1, NULL, &m, NULL, e);
+	if (rc == 0 && m.type == FS_REG) {
+		rc = copy_regular(olddir, oldname, newdir, newname, &m, policy,
+				  e);
+	} else if (rc == 0) {
+		rc = meta_mknod(newdir, newname, &m, e);
+		if (rc == 0) {
+			rc = meta_apply(newdir, newname, -1, &m, policy,
+					newname, e);
+		}
+	}
+	meta_fini(&m);
+	if (rc >= 0 && fstatat(newdir, newname, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		rc = err_sys(e, errno, "cannot stat a copy");
+	}
+	return rc < 0 ? rc : inomap_add(l->inodes, st.st_ino, &v, NULL, e);
+}
+
+/* Copies of the open directories: both stay open while both are used. */
+struct pair {
+	struct dircache a, b;
+};
+
+static int
+make_link(struct recv_late *l, struct pair *c, struct item *first,
+	  const struct item *it, enum meta_policy policy, struct err *e)
+{
+	const char *oldname = item_name(l, first), *newname = item_name(l, it);
+	int olddir = dirtab_open(l->dirs, &c->a, first->dir, 0, e);
+	int newdir = olddir < 0 ? olddir
+				: dirtab_open(l->dirs, &c->b, it->dir, 1, e);
+	int rc;
+
+	if (newdir < 0) {
+		return newdir;
+	}
+	if (linkat(olddir, oldname, newdir, newname, 0) == 0) {
+		return 0;
+	}
+	if (errno != EMLINK) {
+		return err_sys(e, errno, "cannot make a hard link");
+	}
+	rc = split_group(l, olddir, oldname, newdir, newname, policy, e);
+	if (rc == 0) {
+		log_warn("this file system allows no more hard links to one "
+			 "inode: the names from here on have a copy of their "
+			 "own");
+		first->dir = it->dir;
+		first->name = it->name;
+	}
+	return rc;
+}
+
+static int
+run_links(struct recv_late *l, enum meta_policy policy, struct err *e)
+{
+	struct item *firsts = (struct item *)l->firsts.data;
+	struct item *links = (struct item *)l->links.data;
+	size_t nfirsts = l->firsts.len / sizeof(*firsts);
+	size_t nlinks = l->links.len / sizeof(*links);
+	struct pair c;
+	int rc = 0;
+
+	if (nfirsts) {
+		qsort(firsts, nfirsts, sizeof(*firsts), by_id);
+	}
+	dircache_init(&c.a);
+	dircache_init(&c.b);
+	for (size_t i = 0; i < nlinks && rc == 0; i++) {
+		struct item *f = nfirsts ? bsearch(&links[i], firsts, nfirsts,
+						   sizeof(*firsts), by_id)
+					 : NULL;
+
+		rc = f ? make_link(l, &c, f, &links[i], policy, e)
+		       : err_set(e, E_PROTOCOL,
+				 "a link to group %u, which was "
+				 "never sent",
+				 links[i].id);
+		if (rc < 0) {
+			name_error(l, links[i].dir, item_name(l, &links[i]), e);
+		}
+	}
+	dircache_fini(&c.a);
+	dircache_fini(&c.b);
+	return rc;
+}
+
+static int
+run_flags(struct recv_late *l, enum meta_policy policy, struct err *e)
+{
+	struct item *items = (struct item *)l->flags.data;
+	size_t n = l->flags.len / sizeof(*items);
+	struct dircache c;
+	int rc = 0;
+
+	dircache_init(&c);
+	for (size_t i = 0; i < n && rc >= 0; i++) {
+		const char *name = item_name(l, &items[i]);
+		int dirfd = dirtab_open(l->dirs, &c, items[i].dir, 0, e);
+		struct meta m = { 0 };
+
+		rc = dirfd < 0 ? dirfd
+			       : meta_read(dirfd, name, -1, NULL, &m, NULL, e);
+		if (rc == 0) {
+			m.flags = items[i].id;
+			rc = meta_apply(dirfd, name, -1, &m, policy, name, e);
+		}
+		meta_fini(&m);
+		if (rc < 0) {
+			name_error(l, items[i].dir, name, e);
+		}
+	}
+	dircache_fini(&c);
+	return rc < 0 ? rc : 0;
+}
+
+static int
+run_dirs(struct recv_late *l, enum meta_policy policy, struct err *e)
+{
+	struct dircache c;
+	int rc = 0;
+
+	dircache_init(&c);
+	/* Children first: what comes later touches no directory done before. */
+	for (uint32_t id = dirtab_end(l->dirs); id-- > 0 && rc >= 0;) {
+		struct meta *m = id < l->nmetas ? l->metas[id] : NULL;
+		int fd = dirtab_open(l->dirs, &c, id, 0, e);
+
+		if (fd == E_PROTOCOL) {
+			continue; /* an id that was never defined */
+		}
+		if (!m) {
+			rc = err_set(e, E_PROTOCOL,
+				     "a directory without metadata");
+		} else if (id == TREE_ROOT) {
+			l->root_flags = m->flags & PROOF_ROOT_LATE;
+			m->flags &= ~PROOF_ROOT_LATE;
+		}
+		rc = rc < 0 ? rc : fd;
+		if (rc >= 0) {
+			rc = meta_apply(fd, "", fd, m, policy, "", e);
+		}
+		if (rc < 0) {
+			name_error(l, id, "", e);
+		}
+	}
+	dircache_fini(&c);
+	return rc < 0 ? rc : 0;
+}
+
+int
+recv_late_run(struct recv_late *l, enum meta_policy policy, struct err *e)
+{
+	int rc = run_links(l, policy, e);
+
+	if (rc == 0) {
+		rc = run_flags(l, policy, e);
+	}
+	return rc < 0 ? rc : run_dirs(l, policy, e);
+}
+
+uint32_t
+recv_late_root_flags(const struct recv_late *l)
+{
+	return l->root_flags;
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * recv_proof: the read-back. Each scan thread has its own sum; they are
+ * joined at the end. Groups are counted once through a table of their ids.
+ */
+#include "xfer/recv_proof.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/escape.h"
+#include "fs/meta.h"
+#include "fs/scan.h"
+#include "wire/tree.h"
+#include "xfer/proof.h"
+
+#define THREADS_MAX 8
+#define PAGE_BYTES (384u << 10)
+
+struct part {
+	struct digest sum;
+	uint64_t entries;
+	struct digest_state *scratch; /* owned */
+	struct buf path;	      /* of the entry at hand */
+};
+
+struct walk {
+	const struct recv_proof_in *in;
+	struct inomap *groups;	      /* group id -> digest of what was seen */
+	struct recv_proof_page *page; /* or NULL */
+	uint32_t listed;	      /* entries in the page */
+	uint64_t number;	      /* entries met, for the page */
+	struct part part[THREADS_MAX];
+};
+
+/* Ends a walk whose page is full; no error for anybody outside. */
+#define PAGE_FULL E_LIMIT
+
+static int
+list_entry(struct walk *w, struct part *p, const char *path, size_t path_len,
+	   const struct meta *m, const struct digest *content, struct err *e)
+{
+	struct digest d;
+	struct enc n;
+
+	if (w->number++ < w->page->from) {
+		return 0;
+	}
+	if (w->page->reply->len + path_len > PAGE_BYTES && w->listed) {
+		return err_set(e, PAGE_FULL, "page is full");
+	}
+	d = proof_name(w->in->key, path, path_len, m, content, p->scratch);
+	enc_init(&n, w->page->reply, e);
+	enc_bytes(&n, path, path_len);
+	enc_raw(&n, d.b, DIGEST_LEN);
+	w->listed++;
+	return n.rc;
+}
+
+static int
+sum_group(struct walk *w, struct part *p, uint32_t group, const struct meta *m,
+	  const struct digest *content, struct err *e)
+{
+	struct inomap_value v = { 0 }, old;
+	int rc;
+
+	v.content = proof_group(w->in->key, group, m, content, p->scratch);
+	rc = inomap_add(w->groups, group, &v, &old, e);
+	if (rc == E_EXISTS) {
+		/* A group split over several inodes: all must be alike. One
+		 * that is not spoils the sum, as it should. */
+		if (!digest_eq(&old.content, &v.content)) {
+			digest_sum(&p->sum, &v.content);
+		}
+		return 0;
+	}
+	if (rc == 0) {
+		digest_sum(&p->sum, &v.content);
+	}
+	return rc;
+}
+
+static int
+sum_entry(struct walk *w, struct part *p, const char *path, size_t path_len,
+	  const struct meta *m, uint64_t ino, struct err *e)
+{
+	struct inomap_value v = { 0 };
+	bool known = m->type != FS_DIR && inomap_get(w->in->inodes, ino, &v);
+	const struct digest *content =
+		m->type == FS_REG && known ? &v.content : NULL;
+	struct digest d;
+
+	if (w->page) {
+		return list_entry(w, p, path, path_len, m, content, e);
+	}
+	p->entries++;
+	if (v.group) {
+		d = proof_link(w->in->key, path, path_len, v.group, p->scratch);
+	} else {
+		d = proof_name(w->in->key, path, path_len, m, content,
+			       p->scratch);
+	}
+	digest_sum(&p->sum, &d);
+	return v.group ? sum_group(w, p, v.group, m, content, e) : 0;
+}
+
+static int
+on_dir(struct scan_dir *d, const struct statx *stx, void *arg, struct err *e)
+{
+	struct walk *w = arg;
+	struct meta m = { 0 };
+	int rc = meta_read(d->fd, "", d->fd, stx, &m, NULL, e);
+
+	if (rc == 0) {
+		if (d->id == TREE_ROOT) {
+			m.flags &= ~PROOF_ROOT_LATE;
+		}
+		rc = sum_entry(w, &w->part[d->thread], d->path, d->path_len, &m,
+			       0, e);
+	}
+	meta_fini(&m);
+	return rc;
+}
+
+static int
+on_entry(struct scan_dir *d, const char *name, size_t name_len,
+	 const struct statx *stx, void *arg, struct err *e)
+{
+	struct walk *w = arg;
+	struct part *p = &w->part[d->thread];
+	struct meta m = { 0 };
+	int rc;
+
+	if (S_ISDIR(stx->stx_mode)) {
+		return 0;
+	}
+	buf_clear(&p->path);
+	rc = meta_read(d->fd, name, -1, stx, &m, NULL, e);
+	if (rc == 0 && d->path_len) {
+		rc = buf_append(&p->path, d->path, d->path_len, e);
+		if (rc == 0) {
+			rc = buf_append(&p->path, "/", 1, e);
+		}
+	}
+	if (rc == 0) {
+		rc = buf_append(&p->path, name, name_len, e);
+	}
+	if (rc == 0) {
+		rc = sum_entry(w, p, (char *)p->path.data, p->path.len, &m,
+			       stx->stx_ino, e);
+	}
+	meta_fini(&m);
+	return rc;
+}
+
+static int
+walk(struct walk *w, struct err *e)
+{
+	static const struct scan_ops ops = { .on_dir = on_dir,
+					     .on_entry = on_entry };
+	struct scan_opts o = { .threads = w->page ? 1 : 0 };
+	int rc = 0;
+
+	for (unsigned i = 0; i < THREADS_MAX && rc == 0; i++) {
+		buf_init(&w->part[i].path, SCAN_PATH_MAX + 512);
+		w->part[i].scratch = digest_new(w->in->key, e);
+		rc = w->part[i].scratch ? 0 : E_NOMEM;
+	}
+	if (rc == 0) {
+		rc = scan_tree(w->in->rootfd, &o, &ops, w, e);
+	}
+	for (unsigned i = 0; i < THREADS_MAX; i++) {
+		digest_free(w->part[i].scratch);
+		buf_fini(&w->part[i].path);
+	}
+	return rc;
+}
+
+int
+recv_proof_walk(const struct recv_proof_in *in, struct msg_proof *p,
+		struct recv_proof_page *page, struct err *e)
+{
+	struct walk w = { .in = in, .page = page };
+	size_t at = page ? page->reply->len : 0;
+	int rc = 0;
+
+	*p = (struct msg_proof){ 0 };
+	w.groups = inomap_new(e);
+	if (!w.groups) {
+		return E_NOMEM;
+	}
+	if (page) {
+		rc = buf_append(page->reply, "\0\0\0\0", 4, e);
+	}
+	if (rc == 0) {
+		rc = walk(&w, e);
+	}
+	inomap_free(w.groups);
+	if (page && rc == PAGE_FULL) {
+		rc = 0;
+	}
+	if (page && rc == 0) {
+		tree_set_u32(page->reply->data + at, w.listed);
+	}
+	for (unsigned i = 0; i < THREADS_MAX; i++) {
+		p->entries += w.part[i].entries;
+		digest_sum(&p->sum, &w.part[i].sum);
+	}
+	return rc;
+}
