@@ -11,9 +11,9 @@
 
 #include "base/err.h"
 
-#define NAMELIST_MAX 256	   /* names in a list */
-#define NAMELIST_BYTES_MAX 65536   /* length of a list's text */
-#define NAMELIST_NAME_MAX 64	   /* RFC 4251 section 6 */
+#define NAMELIST_MAX 256	 /* names in a list */
+#define NAMELIST_BYTES_MAX 65536 /* length of a list's text */
+#define NAMELIST_NAME_MAX 64	 /* RFC 4251 section 6 */
 
 /* Owned by whoever declares it. Zero-initialise. */
 struct namelist {

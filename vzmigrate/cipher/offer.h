@@ -40,12 +40,12 @@ enum offer_by {
 
 /* What to build from. All strings are borrowed, each may be NULL: not given. */
 struct offer_ask {
-	const char *cipher;	 /* --cipher or --ssh-cipher, the last given */
-	const char *ssh_cipher;	 /* -c or -o Ciphers= inside --ssh= */
-	const char *cfg_ciphers; /* Ciphers of the ssh configuration */
-	const char *mac;	 /* --mac */
-	const char *ssh_mac;	 /* -m or -o MACs= inside --ssh= */
-	const char *cfg_macs;	 /* MACs of the ssh configuration */
+	const char *cipher;	  /* --cipher or --ssh-cipher, the last given */
+	const char *ssh_cipher;	  /* -c or -o Ciphers= inside --ssh= */
+	const char *cfg_ciphers;  /* Ciphers of the ssh configuration */
+	const char *mac;	  /* --mac */
+	const char *ssh_mac;	  /* -m or -o MACs= inside --ssh= */
+	const char *cfg_macs;	  /* MACs of the ssh configuration */
 	const char *const *allow; /* --allow-cipher, each may be a list */
 	size_t nallow;
 	enum hw here;  /* AES instructions of this host: cpu_aes() */

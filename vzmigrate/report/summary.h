@@ -95,17 +95,16 @@ struct summary {
 	const char *source_kept; /* path or name */
 	int verified;		 /* < 0: left out */
 	unsigned warnings;
-	const char *step;  /* failed only */
-	const char *owner; /* failed only */
-	const char *error; /* failed only */
+	const char *step;		    /* failed only */
+	const char *owner;		    /* failed only */
+	const char *error;		    /* failed only */
 	const struct summary_stage *stages; /* -t; may be NULL */
 	size_t nstages;
 };
 
-#define SUMMARY_INIT                                            \
-	{                                                       \
-		.downtime_ms = -1, .passes = -1, .streams = -1, \
-		.verified = -1                                  \
+#define SUMMARY_INIT                                                           \
+	{                                                                      \
+		.downtime_ms = -1, .passes = -1, .streams = -1, .verified = -1 \
 	}
 
 enum summary_format {
