@@ -82,6 +82,7 @@ struct ct {
 	size_t nnotes;
 };
 
+/* Free what `c` holds, not `c` itself, which is zero afterwards. */
 void ct_free(struct ct *c);
 
 /* What the destination is asked to make. Borrowed strings. */
