@@ -35,7 +35,9 @@ struct ct_host {
 				 /var/lib/lxc */
 	const char *vz_conf;  /* default /etc/vz/vz.conf */
 	const char *vz_etc;   /* default: its directory, /etc/vz */
-	const char *lock_dir; /* openvz: overrides LOCKDIR */
+	const char *lock_dir; /* openvz: overrides LOCKDIR; lxc, dir: default
+				 /run/vzmigrate/lock */
+	const char *state_dir; /* our own marks; default /var/lib/vzmigrate */
 };
 
 /* A file that belongs to the container beside its tree: its configuration,
@@ -43,15 +45,27 @@ struct ct_host {
 #define CT_FILE_MAX (1u << 20)
 #define CT_FILES_MAX 256
 struct ct_file {
-	char *role; /* kind's own word: "config", "action.start", "extra/NAME";
-		       [a-z0-9./_-]; owned */
+	char *role; /* kind's own word: "config", "action.start", "extra/NAME",
+		       "origin" (facts about the source, for place and check;
+		       never written to disk); [a-z0-9./_-]; owned */
 	uint8_t *data; /* owned */
 	size_t len;
 	uint16_t mode; /* 07777 */
 	uint32_t uid, gid;
 };
 
-/* A container as found on the source. */
+/* What an earlier run left on the source. */
+enum ct_mark {
+	CT_FREE = 0,	/* nothing */
+	CT_BLOCKED = 1, /* block was done: a start is impossible */
+	CT_RETIRED = 2, /* retire was done: it lives elsewhere, or will */
+};
+
+/* "free", "blocked", "retired" */
+const char *ct_mark_name(enum ct_mark m);
+
+/* A container as found on the source. One that is blocked or retired is
+ * loaded all the same, since a rerun has to go on with it: look at `mark`. */
 struct ct {
 	const struct ct_kind *kind;
 	char *id;	     /* canonical: CTID, lxc name, or absolute path */
@@ -59,6 +73,8 @@ struct ct {
 	char *tree;	     /* absolute path of the root file system */
 	char *mount_root;    /* openvz VE_ROOT, else NULL */
 	enum ct_state state; /* when it was loaded */
+	enum ct_mark mark;   /* dir: never CT_RETIRED, as it is only a copy */
+	char *tag;	     /* the session that retired it, or NULL */
 	bool autostart;	     /* starts at boot */
 	struct ct_file *files;
 	size_t nfiles;
@@ -66,6 +82,7 @@ struct ct {
 	size_t nnotes;
 };
 
+/* Free what `c` holds, not `c` itself, which is zero afterwards. */
 void ct_free(struct ct *c);
 
 /* What the destination is asked to make. Borrowed strings. */
@@ -117,8 +134,8 @@ struct ct_kind {
 	bool remove_default;
 
 	/* ---- source ---- */
-	/* Whether `word` names a container of this kind here. 1, 0 or an
-	 * error. Cheap; runs no program. */
+	/* Whether `word` names a container of this kind here: 1, 2 where it
+	 * is one that was retired, 0, or an error. Cheap; runs no program. */
 	int (*probe)(const struct ct_host *h, const char *word, struct err *e);
 	/* Load it all. E_NOT_FOUND; E_UNSUPPORTED for a root file system that
 	 * is not a plain directory (named); E_CONFIG. */

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * ctfile: the files and notes of a struct ct, and writing such files to disk.
+ */
+#ifndef CT_CTFILE_H
+#define CT_CTFILE_H
+
+#include "ct/ct.h"
+
+/* Add a file; takes over `data` (heap) in every case. E_LIMIT past
+ * CT_FILES_MAX, E_NOMEM. */
+int ctfile_add(struct ct *c, const char *role, void *data, size_t len,
+	       uint16_t mode, uint32_t uid, uint32_t gid, struct err *e);
+
+/* Add what is at `path` (symlinks followed), as `role`. E_NOT_FOUND, E_LIMIT
+ * over CT_FILE_MAX, E_UNSUPPORTED for what is no regular file. */
+int ctfile_load(struct ct *c, const char *role, const char *path,
+		struct err *e);
+
+/* printf form; the text is escaped when shown, not here. */
+int ctfile_note(struct ct *c, struct err *e, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* By role; NULL where there is none. */
+const struct ct_file *ctfile_find(const struct ct_file *files, size_t nfiles,
+				  const char *role);
+
+/* A file name as the tail of a role: lower case letters, digits, '.' and '-'
+ * stay, all else becomes _xx. Heap, NULL with E_NOMEM. And back: NULL with
+ * E_PROTOCOL where it is no single file name. */
+char *ctfile_encode(const char *name, struct err *e);
+char *ctfile_decode(const char *coded, struct err *e);
+
+/*
+ * Write `data` to `name` in `dir` with owner and mode, exclusively: an
+ * existing file with the same bytes is taken for ours (0), another is
+ * E_EXISTS. Durable when it returns.
+ */
+int ctfile_write(const char *dir, const char *name, const void *data,
+		 size_t len, const struct ct_file *like, struct err *e);
+
+/* Whether dir/name holds exactly these bytes. */
+bool ctfile_same(const char *dir, const char *name, const void *data,
+		 size_t len);
+
+/* Remove dir/name if it holds exactly these bytes. */
+int ctfile_remove_same(const char *dir, const char *name, const void *data,
+		       size_t len, struct err *e);
+
+#endif

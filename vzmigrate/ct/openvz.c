@@ -1,0 +1,627 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * openvz: containers of OpenVZ's vzctl with the simfs layout, on the source.
+ *
+ * The migration's lock is vzctl's own, so vzctl and the classic vzmigrate
+ * stay away meanwhile. It does not outlive our process, though, so a start is
+ * made impossible by giving CTID.conf another name: vzctl then answers
+ * "Container config file does not exist", and the boot scripts, which look
+ * for CTID.conf, pass it over.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/atomicfile.h"
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "ct/ctfile.h"
+#include "ct/ctpath.h"
+#include "ct/kinds.h"
+#include "ct/origin.h"
+#include "ct/shconf.h"
+#include "ct/vzconf.h"
+
+static const char *const suffixes[] = { "", VZCONF_BLOCKED, VZCONF_MIGRATED };
+
+/* The configuration under whatever name: its path, and what that means. */
+static char *
+find_config(const struct vzconf *v, const char *ctid, enum ct_mark *mark)
+{
+	for (unsigned i = 0; i < 3; i++) {
+		char *path = vzconf_path(v, ctid, suffixes[i], NULL);
+
+		if (path && ctpath_is_file(path)) {
+			*mark = (enum ct_mark)i;
+			return path;
+		}
+		free(path);
+	}
+	return NULL;
+}
+
+/* Which names there are: bits 1, 2, 4 as in suffixes. */
+static unsigned
+look(const struct vzconf *v, const char *ctid)
+{
+	unsigned bits = 0;
+
+	for (unsigned i = 0; i < 3; i++) {
+		cleanup(free_ptr) char *path =
+			vzconf_path(v, ctid, suffixes[i], NULL);
+
+		if (path && ctpath_type(path)) {
+			bits |= 1u << i;
+		}
+	}
+	return bits;
+}
+
+struct by_path {
+	const char *real; /* the path asked for */
+	char *ctid;	  /* heap, when found */
+};
+
+static int
+match_path(const char *id, const char *dir, const char *tree, void *arg)
+{
+	struct by_path *b = arg;
+	cleanup(free_ptr) char *real = tree ? realpath(tree, NULL) : NULL;
+
+	(void)dir;
+	if (!real || strcmp(real, b->real) != 0) {
+		return 0;
+	}
+	b->ctid = strdup(id);
+	return 1;
+}
+
+/* CTID, name or private area to the CTID. NULL; E_USAGE for CT 0. */
+static char *
+word_to_ctid(const struct ct_host *h, const char *word, struct err *e)
+{
+	if (*word == '/') {
+		cleanup(free_ptr) char *real = realpath(word, NULL);
+		struct by_path b = { real, NULL };
+
+		if (real) {
+			openvz_each(h, match_path, &b);
+		}
+		return b.ctid;
+	}
+	if (strspn(word, "0123456789") == strlen(word)) {
+		return vzconf_ctid(word, e);
+	}
+	return vzconf_by_name(h, word);
+}
+
+static int
+openvz_probe(const struct ct_host *h, const char *word, struct err *e)
+{
+	cleanup(vzconf_fini) struct vzconf v = { 0 };
+	cleanup(free_ptr) char *ctid = NULL;
+	cleanup(free_ptr) char *path = NULL;
+	enum ct_mark mark;
+	int rc;
+
+	if (!vzconf_here(h)) {
+		return 0;
+	}
+	ctid = word_to_ctid(h, word, NULL);
+	if (!ctid) {
+		return 0;
+	}
+	rc = vzconf_load(h, ctid, NULL, 0, &v, e);
+	if (rc < 0) {
+		return rc;
+	}
+	path = find_config(&v, ctid, &mark);
+	return !path ? 0 : mark == CT_RETIRED ? 2 : 1;
+}
+
+/* Refuse a ploop image, by the configuration or by what is there. */
+static int
+check_layout(const struct ct *c, const struct vzconf *v, struct err *e)
+{
+	static const char *const marks[] = { "root.hdd/DiskDescriptor.xml",
+					     "root.hdd" };
+	bool ploop = v->layout && strncmp(v->layout, "ploop", 5) == 0;
+
+	for (size_t i = 0; i < 2 && !ploop; i++) {
+		cleanup(free_ptr) char *p =
+			io_asprintf(e, "%s/%s", c->tree, marks[i]);
+
+		ploop = p && ctpath_type(p) != 0;
+	}
+	if (!ploop) {
+		return 0;
+	}
+	return err_set(e, E_UNSUPPORTED,
+		       "the root file system of container %s is a ploop image "
+		       "in %s, not a plain directory; such a container cannot "
+		       "be moved yet",
+		       c->id, c->tree);
+}
+
+static int
+find_tree(struct ct *c, const struct vzconf *v, struct err *e)
+{
+	if (!v->private) {
+		return err_set(e, E_CONFIG,
+			       "neither %s nor the configuration of container "
+			       "%s sets VE_PRIVATE",
+			       v->file, c->id);
+	}
+	c->tree = realpath(v->private, NULL);
+	if (!c->tree && c->mark == CT_RETIRED) {
+		c->tree = strdup(v->private);
+		return c->tree ? 0 : err_nomem(e);
+	}
+	if (!c->tree) {
+		return err_set(e, E_NOT_FOUND,
+			       "the private area %s of container %s is not "
+			       "there",
+			       v->private, c->id);
+	}
+	if (ctpath_type(c->tree) != S_IFDIR || strcmp(c->tree, "/") == 0) {
+		return err_set(e, E_CONFIG,
+			       "the private area %s of container %s cannot be "
+			       "one",
+			       c->tree, c->id);
+	}
+	return check_layout(c, v, e);
+}
+
+static int
+load_actions(struct ct *c, const struct vzconf *v, struct buf *origin,
+	     struct err *e)
+{
+	int rc = 0;
+
+	for (size_t i = 0; vzconf_actions[i] && rc == 0; i++) {
+		const char *a = vzconf_actions[i];
+		cleanup(free_ptr) char *own =
+			io_asprintf(e, "%s/%s.%s", v->dir, c->id, a);
+		cleanup(free_ptr) char *all =
+			io_asprintf(e, "%s/vps.%s", v->dir, a);
+		char role[64];
+
+		if (!own || !all) {
+			return E_NOMEM;
+		}
+		snprintf(role, sizeof(role), "action.%s", a);
+		if (ctpath_type(own)) {
+			rc = ctfile_load(c, role, own, e);
+		}
+		if (rc == 0 && ctpath_is_file(all)) {
+			rc = origin_put(origin, "want", "script", all, e);
+			rc = rc < 0 ? rc
+				    : ctfile_note(c, e,
+						  "script %s is shared and not "
+						  "carried; it is looked for "
+						  "on the destination",
+						  all);
+		}
+	}
+	return rc;
+}
+
+static int
+note_mount(const char *point, const char *fstype, void *arg)
+{
+	struct ct *c = arg;
+
+	if (ctpath_inside(point, c->tree) && strcmp(point, c->tree) != 0) {
+		return ctfile_note(c, NULL,
+				   "mount point %s (%s) inside the tree is "
+				   "not carried",
+				   point, fstype);
+	}
+	return 0;
+}
+
+/* The container's own values out of its configuration. */
+static int
+load_values(struct ct *c, const char *text, size_t len, struct err *e)
+{
+	cleanup(free_ptr) char *onboot = NULL;
+	int rc = shconf_get(text, len, c->id, "NAME", c->id, &c->name, e);
+
+	if (rc == 1 && !*c->name) {
+		free(steal_ptr(&c->name));
+	}
+	if (rc >= 0) {
+		rc = shconf_get(text, len, c->id, "ONBOOT", c->id, &onboot, e);
+	}
+	c->autostart = rc == 1 && strcmp(onboot, "yes") == 0;
+	return rc < 0 ? rc : 0;
+}
+
+/* Quota and dump: what is left out, told. */
+static int
+note_rest(struct ct *c, const struct vzconf *v, struct err *e)
+{
+	static const char *const quota = "/var/vzquota/quota.";
+	cleanup(free_ptr) char *q = io_asprintf(e, "%s%s", quota, c->id);
+	cleanup(free_ptr) char *d =
+		io_asprintf(e, "%s/Dump.%s", v->dumpdir, c->id);
+	int rc = 0;
+
+	if (!q || !d) {
+		return E_NOMEM;
+	}
+	if (ctpath_type(q)) {
+		rc = ctfile_note(c, e,
+				 "quota file %s is not carried; vzctl makes "
+				 "a new one",
+				 q);
+	}
+	if (rc == 0 && ctpath_type(d)) {
+		rc = ctfile_note(c, e, "dump file %s is not carried", d);
+	}
+	return rc < 0 ? rc : ctpath_mounts(note_mount, c, e);
+}
+
+static int
+read_tag(struct ct *c, const struct vzconf *v, struct err *e)
+{
+	cleanup(free_ptr) char *path =
+		vzconf_path(v, c->id, VZCONF_SESSION, e);
+
+	if (c->mark == CT_RETIRED && path &&
+	    io_read_file(AT_FDCWD, path, 4096, &c->tag, NULL, NULL) == 0) {
+		c->tag[strcspn(c->tag, "\n")] = '\0';
+	}
+	return path ? 0 : E_NOMEM;
+}
+
+static int
+load_parts(const struct ct_host *h, struct ct *c, const char *conf,
+	   struct err *e)
+{
+	cleanup(vzconf_fini) struct vzconf v = { 0 };
+	cleanup(buf_finip) struct buf origin;
+	const char *text;
+	size_t len;
+	int rc = ctfile_load(c, "config", conf, e);
+
+	buf_init(&origin, ORIGIN_MAX);
+	if (rc < 0) {
+		return rc;
+	}
+	text = (const char *)c->files[0].data;
+	len = c->files[0].len;
+	rc = vzconf_load(h, c->id, text, len, &v, e);
+	rc = rc < 0 ? rc : load_values(c, text, len, e);
+	rc = rc < 0 ? rc : find_tree(c, &v, e);
+	rc = rc < 0 ? rc : load_actions(c, &v, &origin, e);
+	rc = rc < 0 ? rc : note_rest(c, &v, e);
+	rc = rc < 0 ? rc : read_tag(c, &v, e);
+	if (rc == 0 && ctpath_is_dir(c->tree)) {
+		rc = origin_put_node(&origin, c->tree, e);
+	}
+	rc = rc < 0 ? rc : origin_finish(c, &origin, e);
+	c->mount_root = steal_ptr(&v.root);
+	return rc;
+}
+
+/* Whether the private area is mounted on VE_ROOT, which vzctl cannot tell
+ * once the configuration has another name. */
+static bool
+is_mounted(const struct ct *c)
+{
+	cleanup(free_ptr) char *up = NULL;
+	struct stat a, b;
+
+	if (!c->mount_root || stat(c->mount_root, &a) < 0) {
+		return false;
+	}
+	if (stat(c->tree, &b) == 0 && a.st_dev == b.st_dev &&
+	    a.st_ino == b.st_ino) {
+		return true;
+	}
+	up = io_asprintf(NULL, "%s/..", c->mount_root);
+	return up && stat(up, &b) == 0 && a.st_dev != b.st_dev;
+}
+
+static int
+openvz_state(const struct ct_host *h, const struct ct *c, enum ct_state *s,
+	     struct err *e)
+{
+	int rc = vzconf_status(c->id, s, NULL, e);
+
+	(void)h;
+	if (rc == 0 && *s == CT_STOPPED && is_mounted(c)) {
+		*s = CT_MOUNTED;
+	}
+	return rc;
+}
+
+static int
+openvz_load(const struct ct_host *h, const char *word, struct ct *c,
+	    struct err *e)
+{
+	cleanup(vzconf_fini) struct vzconf v = { 0 };
+	cleanup(free_ptr) char *conf = NULL;
+	struct err why = { 0 };
+	int rc;
+
+	memset(c, 0, sizeof(*c));
+	c->kind = &openvz_kind;
+	c->state = CT_STOPPED;
+	rc = vzconf_load(h, "1", NULL, 0, &v, e);
+	if (rc < 0) {
+		return rc;
+	}
+	c->id = word_to_ctid(h, word, &why);
+	if (!c->id && why.code) {
+		return err_set(e, why.code, "%s", why.text);
+	}
+	conf = c->id ? find_config(&v, c->id, &c->mark) : NULL;
+	if (!conf) {
+		rc = err_set(e, E_NOT_FOUND,
+			     "there is no openvz container %s in %s", word,
+			     v.dir);
+	} else {
+		rc = load_parts(h, c, conf, e);
+	}
+	if (rc == 0 && c->mark != CT_RETIRED) {
+		rc = openvz_state(h, c, &c->state, e);
+	}
+	if (rc < 0) {
+		ct_free(c);
+	}
+	return rc;
+}
+
+static int
+openvz_lock(const struct ct_host *h, const struct ct *c, int *lockfd,
+	    struct err *e)
+{
+	cleanup(vzconf_fini) struct vzconf v = { 0 };
+	int rc = vzconf_load(h, c->id, NULL, 0, &v, e);
+
+	return rc < 0 ? rc : vzlock_take(h, &v, c->id, lockfd, e);
+}
+
+static void
+openvz_unlock(const struct ct_host *h, const struct ct *c, int lockfd)
+{
+	cleanup(vzconf_fini) struct vzconf v = { 0 };
+
+	vzconf_load(h, c->id, NULL, 0, &v, NULL);
+	vzlock_release(h, &v, c->id, lockfd);
+}
+
+/* Rename the configuration from one suffix to another; that it was done
+ * before is success. `forbid`: bits that must not be there. */
+static int
+step(const struct ct_host *h, const struct ct *c, unsigned from, unsigned to,
+     unsigned forbid, struct err *e)
+{
+	cleanup(vzconf_fini) struct vzconf v = { 0 };
+	char a[64], b[64];
+	unsigned have;
+	int rc = vzconf_load(h, c->id, NULL, 0, &v, e);
+
+	if (rc < 0) {
+		return rc;
+	}
+	snprintf(a, sizeof(a), "%s.conf%s", c->id, suffixes[from]);
+	snprintf(b, sizeof(b), "%s.conf%s", c->id, suffixes[to]);
+	have = look(&v, c->id);
+	if (have & 1u << from) {
+		if (have & forbid) {
+			return err_set(e, E_STATE,
+				       "%s has %s.conf beside %s: it was made "
+				       "again during the migration; remove the "
+				       "one that is not wanted",
+				       v.dir, c->id,
+				       from ? a : b);
+		}
+		return ctpath_rename(v.dir, a, b, false, e);
+	}
+	if ((have & 1u << to) && !(have & forbid & ~(1u << to))) {
+		cleanup(close_fd) int fd = ctpath_open_dir(v.dir, e);
+
+		return fd < 0 ? fd : atomicfile_sync_dir(fd, v.dir, e);
+	}
+	return err_set(e, E_STATE, "%s has no %s", v.dir, a);
+}
+
+static int
+openvz_block(const struct ct_host *h, const struct ct *c, struct err *e)
+{
+	return step(h, c, 0, 1, 2, e);
+}
+
+static int
+openvz_unblock(const struct ct_host *h, const struct ct *c, struct err *e)
+{
+	return step(h, c, 1, 0, 1, e);
+}
+
+static int
+openvz_retire(const struct ct_host *h, const struct ct *c, const char *tag,
+	      struct err *e)
+{
+	cleanup(vzconf_fini) struct vzconf v = { 0 };
+	cleanup(close_fd) int fd = -1;
+	char name[64], text[512];
+	time_t now = time(NULL);
+	struct tm tm;
+	size_t n;
+	int rc = vzconf_load(h, c->id, NULL, 0, &v, e);
+
+	if (rc < 0) {
+		return rc;
+	}
+	fd = ctpath_open_dir(v.dir, e);
+	if (fd < 0) {
+		return fd;
+	}
+	gmtime_r(&now, &tm);
+	n = (size_t)snprintf(text, sizeof(text), "%.200s\n", tag);
+	strftime(text + n, sizeof(text) - n,
+		 "# moved to another host by vzmigrate, %Y-%m-%dT%H:%M:%SZ\n",
+		 &tm);
+	snprintf(name, sizeof(name), "%s.conf" VZCONF_SESSION, c->id);
+	rc = atomicfile_write(fd, name, text, strlen(text), 0600, 0, e);
+	return rc < 0 ? err_wrap(e, "%s", v.dir) : step(h, c, 1, 2, 1, e);
+}
+
+static int
+openvz_unretire(const struct ct_host *h, const struct ct *c, const char *tag,
+		struct err *e)
+{
+	cleanup(vzconf_fini) struct vzconf v = { 0 };
+	char name[64];
+	int rc = vzconf_load(h, c->id, NULL, 0, &v, e);
+
+	(void)tag;
+	/* With both, the migrated one is older than this session. */
+	if (rc == 0 && !(look(&v, c->id) & 2u)) {
+		rc = step(h, c, 2, 1, 1, e);
+	}
+	snprintf(name, sizeof(name), "%s.conf" VZCONF_SESSION, c->id);
+	return rc < 0 ? rc : ctpath_unlink(v.dir, name, e);
+}
+
+/* Action scripts, name, quota file, then the configuration. */
+static int
+destroy_files(const struct ct_host *h, const struct ct *c,
+	      const struct vzconf *v, struct err *e)
+{
+	char name[64];
+	int rc = 0;
+
+	for (size_t i = 0; vzconf_actions[i] && rc == 0; i++) {
+		snprintf(name, sizeof(name), "%s.%s", c->id,
+			 vzconf_actions[i]);
+		rc = ctpath_unlink(v->dir, name, e);
+	}
+	if (rc == 0 && c->name) {
+		cleanup(free_ptr) char *to = vzconf_by_name(h, c->name);
+
+		rc = to && strcmp(to, c->id) == 0
+			     ? ctpath_unlink(v->names, c->name, e)
+			     : 0;
+	}
+	if (rc == 0 && ctpath_is_dir("/var/vzquota")) {
+		snprintf(name, sizeof(name), "quota.%s", c->id);
+		rc = ctpath_unlink("/var/vzquota", name, e);
+	}
+	snprintf(name, sizeof(name), "%s.conf" VZCONF_SESSION, c->id);
+	rc = rc < 0 ? rc : ctpath_unlink(v->dir, name, e);
+	snprintf(name, sizeof(name), "%s.conf" VZCONF_MIGRATED, c->id);
+	return rc < 0 ? rc : ctpath_unlink(v->dir, name, e);
+}
+
+static int
+openvz_destroy(const struct ct_host *h, const struct ct *c, struct err *e)
+{
+	cleanup(vzconf_fini) struct vzconf v = { 0 };
+	const struct ct_file *own = ctfile_find(c->files, c->nfiles, "config");
+	unsigned have;
+	int rc = vzconf_load(h, c->id, own ? (char *)own->data : NULL,
+			     own ? own->len : 0, &v, e);
+
+	if (rc < 0) {
+		return rc;
+	}
+	have = look(&v, c->id);
+	if (!have && !ctpath_type(c->tree)) {
+		return 0;
+	}
+	if (have != 4u) {
+		return err_set(e, E_STATE,
+			       "container %s is not moved away, so it is not "
+			       "destroyed",
+			       c->id);
+	}
+	if (is_mounted(c)) {
+		return err_set(e, E_STATE,
+			       "container %s is mounted on %s, so it is not "
+			       "destroyed; unmount it",
+			       c->id, c->mount_root);
+	}
+	rc = ctpath_remove_tree(c->tree, e);
+	/* private/101 may be a symlink to where the tree was. */
+	if (rc == 0 && v.private && ctpath_type(v.private) == S_IFLNK &&
+	    unlink(v.private) < 0) {
+		rc = err_sys(e, errno, "cannot remove %s", v.private);
+	}
+	if (rc == 0 && c->mount_root) {
+		rmdir(c->mount_root);
+	}
+	return rc < 0 ? rc : destroy_files(h, c, &v, e);
+}
+
+int
+openvz_each(const struct ct_host *h, kinds_each_fn *fn, void *arg)
+{
+	cleanup(vzconf_fini) struct vzconf any = { 0 };
+	DIR *d;
+	int rc = 0;
+
+	if (!vzconf_here(h) || vzconf_load(h, "1", NULL, 0, &any, NULL) < 0) {
+		return 0;
+	}
+	d = opendir(any.dir);
+	for (struct dirent *de; d && rc == 0 && (de = readdir(d));) {
+		cleanup(vzconf_fini) struct vzconf v = { 0 };
+		cleanup(free_ptr) char *ctid = NULL;
+		cleanup(free_ptr) char *path = NULL;
+		cleanup(free_ptr) char *text = NULL;
+		size_t n = strspn(de->d_name, "0123456789"), len = 0;
+		enum ct_mark mark;
+
+		if (n == 0 || n > 10 ||
+		    strncmp(de->d_name + n, ".conf", 5) != 0) {
+			continue;
+		}
+		path = strndup(de->d_name, n);
+		ctid = path ? vzconf_ctid(path, NULL) : NULL;
+		free(steal_ptr(&path));
+		path = ctid ? find_config(&any, ctid, &mark) : NULL;
+		if (!path || io_read_file(AT_FDCWD, path, CT_FILE_MAX, &text,
+					  &len, NULL) < 0 ||
+		    vzconf_load(h, ctid, text, len, &v, NULL) < 0) {
+			continue;
+		}
+		rc = fn(ctid, v.private, v.private, arg);
+	}
+	if (d) {
+		closedir(d);
+	}
+	return rc;
+}
+
+const struct ct_kind openvz_kind = {
+	.name = "openvz",
+	.by_path = false,
+	.remove_default = true,
+	.probe = openvz_probe,
+	.load = openvz_load,
+	.lock = openvz_lock,
+	.unlock = openvz_unlock,
+	.state = openvz_state,
+	.block = openvz_block,
+	.unblock = openvz_unblock,
+	.retire = openvz_retire,
+	.unretire = openvz_unretire,
+	.destroy = openvz_destroy,
+	.place = openvzdst_place,
+	.check = openvzdst_check,
+	.commit = openvzdst_commit,
+	.uncommit = openvzdst_uncommit,
+	.registered = openvzdst_registered,
+};

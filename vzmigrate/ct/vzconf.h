@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * vzconf: where OpenVZ keeps things on this host: vz.conf, CTID.conf and the
+ * names; and what both halves of the kind share. For ct/ alone.
+ */
+#ifndef CT_VZCONF_H
+#define CT_VZCONF_H
+
+#include "ct/ct.h"
+
+/* CTIDs are 1 to this (vzctl's VEID_MAX). */
+#define VZCONF_CTID_MAX 2147483644u
+
+/* The names of a configuration beside CTID.conf. */
+#define VZCONF_BLOCKED ".vzmigrate-blocked"
+#define VZCONF_MIGRATED ".migrated"
+#define VZCONF_SESSION ".migrated.session"
+
+extern const char *const vzconf_actions[]; /* "start", ...; NULL at the end */
+
+/* The directories of this host, and the values for one container. Owned. */
+struct vzconf {
+	char *file;    /* vz.conf */
+	char *dir;     /* directory of CTID.conf */
+	char *names;   /* directory of the names */
+	char *private; /* VE_PRIVATE, cleaned; NULL: not set */
+	char *root;    /* VE_ROOT */
+	char *lockdir; /* LOCKDIR */
+	char *dumpdir; /* DUMPDIR */
+	char *layout;  /* VE_LAYOUT of the container's own file, or NULL */
+};
+
+/*
+ * Read vz.conf for the container `ctid` (decimal), and over it the text of
+ * its own configuration where `own` is not NULL. E_CONFIG where there is no
+ * vz.conf or a value cannot be used. `v` is to be given to fini in every
+ * case.
+ */
+int vzconf_load(const struct ct_host *h, const char *ctid, const char *own,
+		size_t own_len, struct vzconf *v, struct err *e);
+void vzconf_fini(struct vzconf *v);
+
+/* Whether there is a vz.conf. */
+bool vzconf_here(const struct ct_host *h);
+
+/* The canonical decimal CTID of `word`; NULL where it is none. Heap. E_USAGE
+ * for 0 and what is out of range. */
+char *vzconf_ctid(const char *word, struct err *e);
+
+/* The CTID that the name points to (names/NAME is a symlink to CTID.conf);
+ * NULL where there is no such link. Heap. */
+char *vzconf_by_name(const struct ct_host *h, const char *name);
+
+/* Whether vzctl would take it as a name. */
+bool vzconf_name_ok(const char *name);
+
+/* "DIR/CTID.conf" + suffix; heap. */
+char *vzconf_path(const struct vzconf *v, const char *ctid,
+		  const char *suffix, struct err *e);
+
+/*
+ * The classic's lock, DIR/CTID.lck, which vzctl honours: a file with the pid
+ * and an empty state line, made by link(2). `*fd` identifies it. E_BUSY names
+ * the holder; E_DENIED, E_CONFIG for the directory. A lock whose process is
+ * gone is taken over. Never waits.
+ */
+int vzlock_take(const struct ct_host *h, const struct vzconf *v,
+		const char *ctid, int *fd, struct err *e);
+/* Remove the lock if it still is this one. */
+void vzlock_release(const struct ct_host *h, const struct vzconf *v,
+		    const char *ctid, int fd);
+
+/* `vzctl status`; `known` (may be NULL) tells whether it says "exist".
+ * E_CONFIG without vzctl. */
+int vzconf_status(const char *ctid, enum ct_state *s, bool *known,
+		  struct err *e);
+
+/* The kind's rows for the destination (openvzdst.c). */
+int openvzdst_place(const struct ct_host *h, const struct ct_want *w,
+		    struct ct_place *p, struct err *e);
+int openvzdst_check(const struct ct_host *h, const struct ct_want *w,
+		    const struct ct_place *p, struct ct_findings *f,
+		    struct err *e);
+int openvzdst_commit(const struct ct_host *h, const struct ct_want *w,
+		     const struct ct_place *p, const char *staged,
+		     struct err *e);
+int openvzdst_uncommit(const struct ct_host *h, const struct ct_want *w,
+		       const struct ct_place *p, const char *staged,
+		       struct err *e);
+int openvzdst_registered(const struct ct_host *h, const struct ct_place *p,
+			 struct err *e);
+
+#endif
