@@ -163,8 +163,8 @@ connect_one(const struct attempt *a, const struct sockaddr *sa, socklen_t len,
 	fd = socket(sa->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
 		    0);
 	if (fd < 0) {
-		return err_recode(e, E_CONNECT, "cannot make a socket: %s",
-				  strerror(errno));
+		return err_set(e, E_CONNECT, "%s: cannot make a socket: %s",
+			       s->peer, strerror(errno));
 	}
 	set_tcp_options(fd, a->silence_ms);
 	if (bind_local(a->c, fd, sa->sa_family, e) < 0) {
@@ -237,8 +237,22 @@ connect_name(const struct attempt *a, struct sock *s, struct err *e)
 			       : rc;
 }
 
-/* The first jump host of a list "a,b,c" is c for the innermost ssh: it is
- * reached through a,b. */
+/* The jump host as ssh takes it: host:port is understood in a URI only, and a
+ * bare IPv6 address only without. */
+static char *
+jump_uri(const char *jump, struct err *e)
+{
+	const char *at = strrchr(jump, '@');
+	const char *colon = strchr(at ? at : jump, ':');
+	bool plain = strncmp(jump, "ssh://", 6) == 0 ||
+		     (colon && strchr(colon + 1, ':') && !strchr(jump, '['));
+
+	return io_asprintf(e, "%s%s", plain ? "" : "ssh://", jump);
+}
+
+/* In a list "a,b,c" the last is the one that connects to our host; it is
+ * itself reached through a,b. No question can be asked: the child has no
+ * terminal (it is in a process group of its own). */
 static int
 jump_argv(const struct sshconf *c, struct sshlist *argv, struct err *e)
 {
@@ -263,10 +277,7 @@ jump_argv(const struct sshconf *c, struct sshlist *argv, struct err *e)
 	}
 	to = io_asprintf(e, "[%s]:%d", c->host, c->port);
 	last = last ? last + 1 : c->proxy_jump;
-	/* host:port is understood in a URI only */
-	uri = io_asprintf(e, "%s%s",
-			  strncmp(last, "ssh://", 6) == 0 ? "" : "ssh://",
-			  last);
+	uri = jump_uri(last, e);
 	if (!to || !uri) {
 		return E_NOMEM;
 	}
