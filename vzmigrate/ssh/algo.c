@@ -49,8 +49,18 @@ static const char *const defaults[ALGO_KINDS] = {
 	[ALGO_MAC] = "hmac-sha2-256-etm@openssh.com,"
 		     "hmac-sha2-512-etm@openssh.com,hmac-sha2-256,"
 		     "hmac-sha2-512",
-	/* libssh's own is wider (certificates): NULL leaves it alone. */
-	[ALGO_PUBKEY] = NULL,
+	[ALGO_PUBKEY] = "ssh-ed25519-cert-v01@openssh.com,"
+			"ecdsa-sha2-nistp256-cert-v01@openssh.com,"
+			"ecdsa-sha2-nistp384-cert-v01@openssh.com,"
+			"ecdsa-sha2-nistp521-cert-v01@openssh.com,"
+			"sk-ssh-ed25519-cert-v01@openssh.com,"
+			"sk-ecdsa-sha2-nistp256-cert-v01@openssh.com,"
+			"rsa-sha2-512-cert-v01@openssh.com,"
+			"rsa-sha2-256-cert-v01@openssh.com,ssh-ed25519,"
+			"ecdsa-sha2-nistp256,ecdsa-sha2-nistp384,"
+			"ecdsa-sha2-nistp521,sk-ssh-ed25519@openssh.com,"
+			"sk-ecdsa-sha2-nistp256@openssh.com,rsa-sha2-512,"
+			"rsa-sha2-256",
 };
 
 bool

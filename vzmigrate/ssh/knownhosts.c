@@ -140,7 +140,8 @@ knownhosts_fingerprint(const uint8_t *blob, size_t len,
 	if (EVP_Digest(blob, len, md, &n, EVP_sha256(), NULL)) {
 		EVP_EncodeBlock(text, md, (int)n);
 		text[strcspn((char *)text, "=")] = '\0';
-		snprintf(out, KNOWNHOSTS_PRINT_LEN, "SHA256:%s", text);
+		snprintf(out, KNOWNHOSTS_PRINT_LEN, "SHA256:%.50s",
+			 (char *)text);
 	}
 	return out;
 }
