@@ -65,21 +65,32 @@ struct sshconf {
 	int alive_interval_s; /* ServerAliveInterval; 0: not said */
 	int alive_count_max;
 	char *log_level; /* as ssh prints it, "INFO" */
+	int required_rsa; /* RequiredRSASize in bits; 0: not said */
 	bool by_ssh;	 /* resolved by `ssh -G`, not by our own reader */
 
 	char *config_arg; /* -F for a child ssh (ProxyJump); NULL */
+	char *home;	  /* the local user's */
 };
 
 /*
  * Resolve `t` with `o` into `c`. Runs `ssh -G` (blocks up to 20 s, Match exec
  * may run commands); where there is no such program our own reader of
- * ssh_config is used and -v says so. What the configuration demands and we
+ * ssh_config (sshfile.h) is used and -v says so. What the configuration demands and we
  * cannot honour (RevokedHostKeys, KnownHostsCommand, VerifyHostKeyDNS ...) is
  * E_CONFIG naming it. 0, E_USAGE, E_CONFIG, E_TIMEOUT, E_NOMEM; on error `c` is
  * empty.
  */
 int sshconf_resolve(const struct target *t, const struct sshopts *o,
 		    struct sshconf *c, struct err *e);
+
+/*
+ * The fields from lines as `ssh -G` prints them (`mine`), against what it
+ * prints without any configuration (`plain`): a list of algorithms that
+ * differs was the user's wish. The second half of sshconf_resolve, for tests.
+ * `plain` NULL: all of `mine` was said. alias must be set in `c`.
+ */
+int sshconf_parse(struct sshconf *c, const char *mine, const char *plain,
+		  struct err *e);
 
 void sshconf_fini(struct sshconf *c);
 

@@ -231,7 +231,7 @@ sshopts_option(struct sshopts *o, const char *text, struct err *e)
 {
 	cleanup(free_ptr) char *key = NULL, *both = NULL;
 	const struct rule *r;
-	char *value;
+	char *value = NULL;
 	int rc;
 
 	text += strspn(text, " \t");
