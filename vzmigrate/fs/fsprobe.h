@@ -24,6 +24,7 @@ enum fsprobe_cap {
 	FSPROBE_OWNER = 1 << 10,      /* chown to any id */
 	FSPROBE_NAME_BYTES = 1 << 11, /* names that are not UTF-8 */
 	FSPROBE_PROJID = 1 << 12,
+	FSPROBE_TIMES = 1 << 13, /* before 1970, after 2106 */
 };
 
 struct fsprobe {

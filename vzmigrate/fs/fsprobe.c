@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * fsprobe: tries what the tree may need on scratch files. State: a scratch
+ * directory on that file system for the time of the call.
+ */
+#include "fs/fsprobe.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <linux/magic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/digest.h"
+#include "fs/remove.h"
+
+#define XFS_MAGIC 0x58465342 /* statfs(2); not in linux/magic.h */
+
+static const struct {
+	uint32_t cap;
+	const char *name;
+} cap_names[] = {
+	{ FSPROBE_XATTR_USER, "user.* attributes" },
+	{ FSPROBE_XATTR_TRUSTED, "trusted.* attributes" },
+	{ FSPROBE_XATTR_SECURITY, "security.* attributes" },
+	{ FSPROBE_CAPABILITY, "file capabilities" },
+	{ FSPROBE_ACL, "ACLs" },
+	{ FSPROBE_MKNOD, "device nodes" },
+	{ FSPROBE_SPARSE, "holes" },
+	{ FSPROBE_FLAG_IA, "immutable and append-only" },
+	{ FSPROBE_FLAG_C, "no-copy-on-write" },
+	{ FSPROBE_NSEC, "nanosecond times" },
+	{ FSPROBE_OWNER, "any owner" },
+	{ FSPROBE_NAME_BYTES, "names of any bytes" },
+	{ FSPROBE_PROJID, "project ids" },
+	{ FSPROBE_TIMES, "times before 1970 and after 2106" },
+};
+
+/* Types by statfs f_type, with the most links that an inode may have
+ * (ext4: EXT4_LINK_MAX; xfs: XFS_MAXLINK; btrfs: BTRFS_LINK_MAX is u32 but a
+ * directory's names of one inode are limited by its leaf, and extended refs
+ * lift that to 65535 in one directory). */
+static const struct {
+	uint32_t magic;
+	const char *name;
+	uint64_t link_max;
+} types[] = {
+	{ EXT4_SUPER_MAGIC, "ext4", 65000 },
+	{ XFS_MAGIC, "xfs", INT32_MAX },
+	{ BTRFS_SUPER_MAGIC, "btrfs", 65535 },
+	{ TMPFS_MAGIC, "tmpfs", UINT64_MAX },
+	{ OVERLAYFS_SUPER_MAGIC, "overlay", UINT64_MAX },
+	{ 0x2fc12fc1, "zfs", UINT64_MAX },
+	{ NFS_SUPER_MAGIC, "nfs", UINT64_MAX },
+	{ F2FS_SUPER_MAGIC, "f2fs", UINT64_MAX },
+	{ 0x65735546, "fuse", UINT64_MAX },
+	{ 0x858458f6, "ramfs", UINT64_MAX },
+};
+
+static bool
+try_xattr(int fd, const char *name, const void *v, size_t len)
+{
+	char back[64];
+
+	return fsetxattr(fd, name, v, len, 0) == 0 &&
+	       fgetxattr(fd, name, back, sizeof(back)) == (ssize_t)len &&
+	       memcmp(v, back, len) == 0;
+}
+
+static uint32_t
+try_xattrs(int fd, uint32_t *max)
+{
+	static const uint32_t sizes[] = { 64 << 10, 32 << 10, 8 << 10, 3 << 10,
+					  1 << 10 };
+	/* cap_net_raw=ep in VFS_CAP_REVISION_2 (linux/capability.h) */
+	static const uint8_t capability[20] = { 1, 0, 0, 2, 0, 0x20 };
+	/* user::rw- user:1:r-- group::r-- mask::r-- other::---
+	 * (linux/posix_acl_xattr.h) */
+	static const uint8_t acl[] = {
+		2,  0, 0, 0,			     /* version */
+		1,  0, 6, 0, 0xff, 0xff, 0xff, 0xff, /* user:: */
+		2,  0, 4, 0, 1,	   0,	 0,    0,    /* user:1: */
+		4,  0, 4, 0, 0xff, 0xff, 0xff, 0xff, /* group:: */
+		16, 0, 4, 0, 0xff, 0xff, 0xff, 0xff, /* mask:: */
+		32, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, /* other:: */
+	};
+	cleanup(free_ptr) char *big = calloc(1, sizes[0]);
+	uint32_t caps = 0;
+
+	if (try_xattr(fd, "trusted.vzmigrate", "t", 1)) {
+		caps |= FSPROBE_XATTR_TRUSTED;
+	}
+	if (try_xattr(fd, "security.vzmigrate", "s", 1)) {
+		caps |= FSPROBE_XATTR_SECURITY;
+	}
+	if (try_xattr(fd, "security.capability", capability,
+		      sizeof(capability))) {
+		caps |= FSPROBE_CAPABILITY;
+	}
+	if (try_xattr(fd, "system.posix_acl_access", acl, sizeof(acl))) {
+		caps |= FSPROBE_ACL;
+	}
+	if (try_xattr(fd, "user.vzmigrate", "", 0)) {
+		caps |= FSPROBE_XATTR_USER;
+	}
+	for (size_t i = 0; big && i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		if (fsetxattr(fd, "user.vzmigrate", big, sizes[i], 0) == 0) {
+			*max = sizes[i];
+			break;
+		}
+	}
+	return caps;
+}
+
+static bool
+try_flags(int fd, int flags)
+{
+	int now = 0, set, back = 0;
+
+	if (ioctl(fd, FS_IOC_GETFLAGS, &now) < 0) {
+		return false;
+	}
+	set = now | flags;
+	if (ioctl(fd, FS_IOC_SETFLAGS, &set) < 0 ||
+	    ioctl(fd, FS_IOC_GETFLAGS, &back) < 0) {
+		return false;
+	}
+	(void)ioctl(fd, FS_IOC_SETFLAGS, &now);
+	return (back & flags) == flags;
+}
+
+static bool
+try_projid(int fd)
+{
+	struct fsxattr x;
+
+	memset(&x, 0, sizeof(x));
+	if (ioctl(fd, FS_IOC_FSGETXATTR, &x) < 0) {
+		return false;
+	}
+	x.fsx_projid = 70000;
+	if (ioctl(fd, FS_IOC_FSSETXATTR, &x) < 0 ||
+	    ioctl(fd, FS_IOC_FSGETXATTR, &x) < 0) {
+		return false;
+	}
+	return x.fsx_projid == 70000;
+}
+
+static bool
+try_time(int fd, int64_t sec, uint32_t nsec)
+{
+	struct timespec ts[2] = { { sec, nsec }, { sec, nsec } };
+	struct statx stx;
+
+	return futimens(fd, ts) == 0 &&
+	       statx(fd, "", AT_EMPTY_PATH, STATX_MTIME, &stx) == 0 &&
+	       stx.stx_mtime.tv_sec == sec && stx.stx_mtime.tv_nsec == nsec;
+}
+
+/* A hole of 8 MiB takes (almost) no room. */
+static bool
+try_sparse(int fd)
+{
+	struct stat st;
+
+	return ftruncate(fd, 8 << 20) == 0 && fstat(fd, &st) == 0 &&
+	       st.st_blocks < (1 << 20) / 512;
+}
+
+static uint32_t
+try_file(int fd)
+{
+	uint32_t caps = 0;
+
+	/* NOCOW before the first byte. */
+	caps |= try_flags(fd, FS_NOCOW_FL) ? FSPROBE_FLAG_C : 0;
+	caps |= try_flags(fd, FS_IMMUTABLE_FL) && try_flags(fd, FS_APPEND_FL)
+			? FSPROBE_FLAG_IA
+			: 0;
+	caps |= try_projid(fd) ? FSPROBE_PROJID : 0;
+	caps |= try_sparse(fd) ? FSPROBE_SPARSE : 0;
+	caps |= fchown(fd, 4294967294u, 100000) == 0 ? FSPROBE_OWNER : 0;
+	caps |= try_time(fd, 1000000000, 123456789) ? FSPROBE_NSEC : 0;
+	/* 1969 and 2107; the nanoseconds are another question */
+	caps |= try_time(fd, -2, 0) && try_time(fd, 4323369600, 0)
+			? FSPROBE_TIMES
+			: 0;
+	return caps;
+}
+
+static void
+fill_sizes(int fd, struct fsprobe *p)
+{
+	struct statfs sf;
+	size_t i, n = sizeof(types) / sizeof(types[0]);
+
+	p->link_max = UINT64_MAX;
+	if (fstatfs(fd, &sf) < 0) {
+		return;
+	}
+	p->bytes_free = (uint64_t)sf.f_bfree * (uint64_t)sf.f_bsize;
+	p->inodes_free = sf.f_files ? (uint64_t)sf.f_ffree : UINT64_MAX;
+	for (i = 0; i < n && types[i].magic != (uint32_t)sf.f_type; i++) {
+		;
+	}
+	if (i < n) {
+		snprintf(p->type, sizeof(p->type), "%s", types[i].name);
+		p->link_max = types[i].link_max;
+	} else {
+		snprintf(p->type, sizeof(p->type), "0x%x", (unsigned)sf.f_type);
+	}
+}
+
+int
+fsprobe_run(int dirfd, struct fsprobe *p, struct err *e)
+{
+	cleanup(close_fd) int dir = -1;
+	cleanup(close_fd) int fd = -1;
+	char name[40];
+	uint64_t r;
+	int rc;
+
+	memset(p, 0, sizeof(*p));
+	fill_sizes(dirfd, p);
+	rc = digest_random(&r, sizeof(r), e);
+	if (rc < 0) {
+		return rc;
+	}
+	snprintf(name, sizeof(name), ".vzmigrate-probe-%016llx",
+		 (unsigned long long)r);
+	if (mkdirat(dirfd, name, 0700) < 0) {
+		return err_sys(e, errno, "cannot create a scratch directory");
+	}
+	dir = openat(dirfd, name,
+		     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir >= 0) {
+		fd = openat(dir, "f", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+			    0600);
+	}
+	if (fd < 0) {
+		rc = err_sys(e, errno, "cannot create a scratch file");
+	} else {
+		p->caps = try_file(fd);
+		p->caps |= try_xattrs(fd, &p->xattr_max);
+		p->caps |=
+			mknodat(dir, "wh", S_IFCHR, 0) == 0 ? FSPROBE_MKNOD : 0;
+		p->caps |= mkdirat(dir, "\xff\xfe\n\x1b", 0700) == 0
+				   ? FSPROBE_NAME_BYTES
+				   : 0;
+		if (write(fd, "x", 1) != 1) {
+			rc = err_sys(e, errno, "cannot write a scratch file");
+		}
+	}
+	if (remove_tree(dirfd, name, NULL, rc < 0 ? NULL : e) < 0 && rc == 0) {
+		rc = err_wrap(e, "cannot remove the scratch directory");
+	}
+	return rc;
+}
+
+char *
+fsprobe_names(uint32_t caps, char *out, unsigned long outlen)
+{
+	size_t at = 0;
+
+	if (outlen) {
+		out[0] = '\0';
+	}
+	for (size_t i = 0; i < sizeof(cap_names) / sizeof(cap_names[0]); i++) {
+		int n;
+
+		if (!(caps & cap_names[i].cap) || at >= outlen) {
+			continue;
+		}
+		n = snprintf(out + at, outlen - at, "%s%s", at ? ", " : "",
+			     cap_names[i].name);
+		at += n > 0 ? (size_t)n : 0;
+	}
+	return out;
+}
