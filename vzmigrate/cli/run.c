@@ -104,6 +104,8 @@ start_report(struct run *r, struct err *e)
 	if (!r->progress) {
 		return E_NOMEM;
 	}
+	/* Until there is something to see: src_pass resumes it. */
+	progress_pause(r->progress);
 	r->sink = log_add_sink(wanted_level(o), progress_log_sink,
 			       r->progress);
 	return 0;
@@ -174,7 +176,7 @@ result_of(const struct src_result *res, int rc)
 {
 	return rc < 0	      ? SUMMARY_FAILED
 	       : res->checked ? SUMMARY_CHECKED
-	       : res->kept    ? SUMMARY_COPIED
+	       : res->copied  ? SUMMARY_COPIED
 			      : SUMMARY_MOVED;
 }
 
@@ -219,7 +221,6 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 		s.stages = st;
 		s.nstages = fill_stages(res, st);
 	}
-	progress_pause(r->progress);
 	if (summary_print(&s,
 			  r->o->json	? SUMMARY_JSON
 			  : r->o->quiet ? SUMMARY_LINE
@@ -227,7 +228,6 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 			  STDOUT_FILENO, &out) < 0) {
 		log_warn("%s", out.text);
 	}
-	progress_resume(r->progress);
 }
 
 /* ---- the containers ---- */

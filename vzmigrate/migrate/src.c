@@ -52,9 +52,6 @@ begin_step(struct src *m, enum steps_step step)
 	m->step = m->r->step = step;
 	__atomic_store_n(&current_step, (int)step, __ATOMIC_RELAXED);
 	log_info("%s: %s", m->want->word, steps_name(step));
-	if (m->env->progress) {
-		progress_stage(m->env->progress, steps_name(step));
-	}
 }
 
 int
@@ -152,7 +149,7 @@ lock_open_session(struct src *m, struct err *e)
 	if (rc <= 0) {
 		return rc;
 	}
-	m->kind = ct_kind_find(kind);
+	m->kind = m->env->plan->kind ? m->env->plan->kind : ct_kind_find(kind);
 	if (!m->kind) {
 		return err_set(e, E_CORRUPT,
 			       "%s is in a migration as kind '%s', which this "
@@ -549,6 +546,7 @@ remove_source(struct src *m)
 
 	if (!plan_removes(m->env->plan, m->kind) || is_back(m)) {
 		m->r->kept = strdup(m->ct.tree);
+		m->r->copied = !m->kind->remove_default;
 		return;
 	}
 	rc = fault_point("src.destroy", &e);

@@ -184,24 +184,40 @@ prove(struct src *m, int rootfd, struct err *e)
 	return rc;
 }
 
-int
-src_pass(struct src *m, struct err *e)
+static int
+copy_and_prove(struct src *m, struct err *e)
 {
-	cleanup(close_fd) int rootfd = -1;
-	int rc = src_enter(m, STEP_PASSES, e);
+	cleanup(close_fd) int rootfd = beneath_open_root(m->ct.tree, e);
+	int rc;
 
-	if (rc < 0) {
-		return rc;
-	}
-	if (m->env->progress) {
-		progress_total(m->env->progress, m->total_files,
-			       m->total_bytes);
-	}
-	rootfd = beneath_open_root(m->ct.tree, e);
 	if (rootfd < 0) {
 		return rootfd;
 	}
 	rc = send(m, rootfd, e);
 	rc = rc < 0 ? rc : src_enter(m, STEP_FINAL, e);
+	if (rc == 0 && m->env->progress) {
+		progress_stage(m->env->progress, "proof");
+	}
 	return rc < 0 ? rc : prove(m, rootfd, e);
+}
+
+int
+src_pass(struct src *m, struct err *e)
+{
+	struct progress *p = m->env->progress;
+	int rc = src_enter(m, STEP_PASSES, e);
+
+	if (rc < 0) {
+		return rc;
+	}
+	if (p) {
+		progress_stage(p, "copy");
+		progress_total(p, m->total_files, m->total_bytes);
+		progress_resume(p);
+	}
+	rc = copy_and_prove(m, e);
+	if (p) {
+		progress_pause(p);
+	}
+	return rc;
 }

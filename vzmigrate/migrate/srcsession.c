@@ -432,6 +432,7 @@ srcsession_close(struct srcsession *s)
 	}
 	if (s->j && journal_seq(s->j) == 0) {
 		unlinkat(s->dirfd, JOURNAL, 0);
+		unlinkat(s->dirfd, JOURNAL ".lock", 0);
 		/* Stays where there is history in it. */
 		unlinkat(s->parentfd, s->dirname, AT_REMOVEDIR);
 	}
