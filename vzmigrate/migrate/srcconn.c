@@ -44,6 +44,9 @@ srcconn_new(const struct srcconn_opts *o, struct err *e)
 		return NULL;
 	}
 	c->o = *o;
+	if (c->o.reply_ms <= 0) {
+		c->o.reply_ms = SHORT_MS;
+	}
 	pthread_mutex_init(&c->lock, NULL);
 	return c;
 }
@@ -270,7 +273,7 @@ srcconn_open_session(struct srcconn *c, const struct msg_open *m,
 	int rc;
 
 	msg_put_open(exchange_init(&x, e), m);
-	rc = exchange_call(c, &x, MSG_OPEN, true, SHORT_MS, e);
+	rc = exchange_call(c, &x, MSG_OPEN, true, c->o.reply_ms, e);
 	return rc < 0 ? rc
 		      : msg_get_open_reply(x.reply.data, x.reply.len, r, e);
 }
@@ -287,7 +290,8 @@ srcconn_put_file(struct srcconn *c, const struct ct_file *f, struct err *e)
 	cleanup(exchange_fini) struct exchange x;
 
 	msg_put_put_file(exchange_init(&x, e), &m);
-	return exchange_call(c, &x, MSG_PUT_FILE, false, SHORT_MS, e);
+	return exchange_call(c, &x, MSG_PUT_FILE, false, c->o.reply_ms,
+			     e);
 }
 
 int
@@ -298,7 +302,7 @@ srcconn_check(struct srcconn *c, const struct msg_check *m,
 	int rc;
 
 	msg_put_check(exchange_init(&x, e), m);
-	rc = exchange_call(c, &x, MSG_CHECK, true, SHORT_MS, e);
+	rc = exchange_call(c, &x, MSG_CHECK, true, c->o.reply_ms, e);
 	return rc < 0 ? rc
 		      : msg_get_check_reply(x.reply.data, x.reply.len, r, e);
 }
