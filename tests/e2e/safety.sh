@@ -118,6 +118,8 @@ startable()
 	wait_until 10 lxc_is RUNNING "$h" "$ct"
 	on "$h" lxc-stop -k -n "$ct" || :
 	wait_until 10 lxc_is STOPPED "$h" "$ct"
+	# LXC makes a directory for a moment.
+	touch -r "$REF" "$(host_dir "$h")$CTS/$ct/rootfs"
 }
 
 lxc_is()
@@ -164,8 +166,10 @@ rests()
 		find "$d$STATE/source" -name journal 2>/dev/null || :
 		for f in "$d$STATE"/sessions/*/journal; do
 			[ -e "$f" ] || continue
-			tail -n 1 "$f" | grep -qE ' (finished|aborted) ' ||
-				echo "open: $f: $(tail -n 1 "$f")"
+			awk '$3 ~ /^(finished|aborted)$/ { held = "" }
+				$3 ~ /^(file|reserve|pass|kept|commit|undo)/ {
+					held = $0 }
+				END { if (held) print "open: " held }' "$f"
 		done
 	done
 	agents

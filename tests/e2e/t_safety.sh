@@ -231,12 +231,95 @@ as_it_was()
 	fi
 }
 
-walk()
+# A point fails instead: no process dies, so the program itself says what
+# became of the container.
+fail_on_a()
 {
-	local n=$1
-	each die_on_a clean a "$n"
-	each die_on_b clean b "$n"
+	fresh c
+	A_FAULT=${SC_A:+$SC_A,}$1=fail B_FAULT=$SC_B
+	# shellcheck disable=SC2086
+	mig $SC_OPT c
+	judge "$1"
+}
+
+fail_on_b()
+{
+	fresh c
+	A_FAULT=$SC_A AGENT=$(agent_once "${SC_B:+$SC_B,}$1=fail")
+	# shellcheck disable=SC2086
+	mig $SC_OPT c
+	judge "$1"
+}
+
+# judge POINT - after a failure that was survived.
+judge()
+{
+	one_owner c
+	case $RC in
+	0 | 66)
+		# Moved; what was left undone was said.
+		owned_by b c
+		[ $RC = 0 ] || again c "0 10"
+		nothing_left
+		;;
+	4 | 6 | 64)
+		# What was touched was put back, and that was said.
+		owned_by a c
+		nothing_left
+		case $1 in
+		*block* | src.* | send.* | recv.* | *pass* | *proven* | \
+			*retir* | *commit* | *take*)
+			grep -q 'the source is as it was' "$ERR" || {
+				cat "$ERR" >&2
+				fail "it does not say that the source is as it was"
+			}
+			;;
+		esac
+		again c
+		;;
+	65 | 73)
+		# Could not be learned, or not be undone: both said to run it
+		# again.
+		assert_match 'run the same command again' "$ERR"
+		again c
+		;;
+	*)
+		want "a documented code"
+		;;
+	esac
 }
 
 test_walk_source_dies() { each die_on_a clean a 9; }
 test_walk_agent_dies() { each die_on_b clean b 9; }
+test_walk_source_fails() { each fail_on_a clean a 9; }
+test_walk_agent_fails() { each fail_on_b clean b 9; }
+
+test_walk_ways_back()
+{
+	each die_on_a back a 4
+	each die_on_b back b 4
+	each die_on_b undo b 2
+	each die_on_b refused b 2
+	each die_on_b kept b 2
+}
+
+full_walk_source_dies() { each die_on_a clean a 1; }
+full_walk_agent_dies() { each die_on_b clean b 1; }
+full_walk_source_fails() { each fail_on_a clean a 1; }
+full_walk_agent_fails() { each fail_on_b clean b 1; }
+full_walk_back_source_dies() { each die_on_a back a 1; }
+full_walk_back_agent_dies() { each die_on_b back b 1; }
+full_walk_back_source_fails() { each fail_on_a back a 1; }
+full_walk_back_agent_fails() { each fail_on_b back b 1; }
+
+full_walk_others()
+{
+	local s h
+	for s in undo refused kept; do
+		for h in a b; do
+			[ -n "$(points $s $h)" ] || continue
+			each die_on_$h $s $h 1
+			each fail_on_$h $s $h 1
+		done
+	done
+}
