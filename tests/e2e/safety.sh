@@ -163,7 +163,10 @@ rests()
 			-name '.vzmigrate-*' -o -name 'config.vzmigrate-*' -o \
 			-name 'config.migrated*' \) 2>/dev/null || :
 		find "$d$STATE/reserve" -mindepth 1 2>/dev/null || :
-		find "$d$STATE/source" -name journal 2>/dev/null || :
+		for f in "$d$STATE"/source/*/journal; do
+			[ -e "$f" ] || continue
+			tail -n 1 "$f" | grep -E -v ' (done|given-up) ' || :
+		done
 		for f in "$d$STATE"/sessions/*/journal; do
 			[ -e "$f" ] || continue
 			awk '$3 ~ /^(finished|aborted)$/ { held = "" }
