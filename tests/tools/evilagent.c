@@ -277,7 +277,9 @@ d_code_no_text(const struct frame *f)
 static bool
 d_escape(const struct frame *f)
 {
-	put_log("\033[2J\033]0;owned\007 log", 21);
+	static const char text[] = "\033[2J\033]0;owned\007 log";
+
+	put_log(text, sizeof(text) - 1);
 	put_reply(f->id, (uint32_t)E_SYSTEM,
 		  "\033[2J\033]0;owned\007\nvzmigrate: moved, all is well", NULL,
 		  0);

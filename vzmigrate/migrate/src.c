@@ -608,6 +608,11 @@ fail(struct src *m, struct err *e)
 	enum steps_state state;
 
 	m->r->remote |= srcconn_remote(m->env->conn);
+	if ((e->code == E_CLOSED || e->code == E_TIMEOUT) && !m->r->remote &&
+	    m->step > STEP_CONNECT) {
+		err_recode(e, e->code, "%s: the link broke in step \"%s\"",
+			   m->want->word, steps_name(m->step));
+	}
 	if (!m->s || m->hands_off) {
 		return e->code;
 	}

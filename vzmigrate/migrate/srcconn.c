@@ -257,12 +257,24 @@ exchange_call(struct srcconn *c, struct exchange *x, enum msg_method method,
 			    !link_failed(c->link, &link_err);
 		log_debug("%s: %s: %s", c->o.host, msg_method_name(method),
 			  e ? e->text : err_name(rc));
+		if (rc == E_TIMEOUT) {
+			/* It may live and be stuck; nobody asks it for
+			 * anything more, a new agent ends it. */
+			srcconn_drop(c);
+		}
 	} else {
 		log_debug("%s: %s: ok, %lld ms", c->o.host,
 			  msg_method_name(method),
 			  (long long)(io_now_ms() - from));
 	}
 	return rc;
+}
+
+/* What came back makes no sense: say from where. */
+static int
+decoded(struct srcconn *c, int rc, struct err *e)
+{
+	return rc < 0 ? err_recode(e, rc, "%s", c->o.host) : rc;
 }
 
 int
@@ -275,7 +287,10 @@ srcconn_open_session(struct srcconn *c, const struct msg_open *m,
 	msg_put_open(exchange_init(&x, e), m);
 	rc = exchange_call(c, &x, MSG_OPEN, true, c->o.reply_ms, e);
 	return rc < 0 ? rc
-		      : msg_get_open_reply(x.reply.data, x.reply.len, r, e);
+		      : decoded(c,
+				msg_get_open_reply(x.reply.data, x.reply.len,
+						   r, e),
+				e);
 }
 
 int
@@ -304,7 +319,10 @@ srcconn_check(struct srcconn *c, const struct msg_check *m,
 	msg_put_check(exchange_init(&x, e), m);
 	rc = exchange_call(c, &x, MSG_CHECK, true, c->o.reply_ms, e);
 	return rc < 0 ? rc
-		      : msg_get_check_reply(x.reply.data, x.reply.len, r, e);
+		      : decoded(c,
+				msg_get_check_reply(x.reply.data, x.reply.len,
+						    r, e),
+				e);
 }
 
 int
@@ -335,7 +353,10 @@ srcconn_pass_end(struct srcconn *c, const struct msg_pass *m,
 	msg_put_pass(exchange_init(&x, e), m);
 	rc = exchange_call(c, &x, MSG_PASS_END, true, PASS_MS, e);
 	return rc < 0 ? rc
-		      : msg_get_proof(x.reply.data, x.reply.len, proof, e);
+		      : decoded(c,
+				msg_get_proof(x.reply.data, x.reply.len, proof,
+					      e),
+				e);
 }
 
 int
@@ -348,8 +369,10 @@ srcconn_take_over(struct srcconn *c, const struct msg_take_over *m,
 	msg_put_take_over(exchange_init(&x, e), m);
 	rc = exchange_call(c, &x, MSG_TAKE_OVER, true, LONG_MS, e);
 	return rc < 0 ? rc
-		      : msg_get_take_over_reply(x.reply.data, x.reply.len, r,
-						e);
+		      : decoded(c,
+				msg_get_take_over_reply(x.reply.data,
+							x.reply.len, r, e),
+				e);
 }
 
 int
@@ -365,5 +388,8 @@ srcconn_state(struct srcconn *c, enum msg_method method, bool keep,
 		msg_put_abort(&x.n, &m);
 	}
 	rc = exchange_call(c, &x, method, true, LONG_MS, e);
-	return rc < 0 ? rc : msg_get_state(x.reply.data, x.reply.len, r, e);
+	return rc < 0 ? rc
+		      : decoded(c,
+				msg_get_state(x.reply.data, x.reply.len, r, e),
+				e);
 }

@@ -190,7 +190,7 @@ set_fatal_locked(struct link *l, const struct err *e)
 {
 	if (l->fatal.code == 0) {
 		l->fatal = *e;
-		log_debug("%s: connection lost: %s", l->host, e->text);
+		log_debug("connection lost: %s", e->text);
 	}
 	pthread_cond_broadcast(&l->changed);
 }
@@ -241,6 +241,10 @@ finish_call(struct link *l, struct call *c, int code, const char *text,
 	} else if (!c->reply && d->left) {
 		c->rc = err_set(&c->e, E_PROTOCOL,
 				"%s: unexpected reply of %zu bytes", l->host,
+				d->left);
+	} else if (c->reply && d->left > c->reply->max - c->reply->len) {
+		c->rc = err_set(&c->e, E_PROTOCOL,
+				"%s: a reply of %zu bytes is too long", l->host,
 				d->left);
 	} else {
 		c->rc = c->reply ? buf_append(c->reply, d->p, d->left, &c->e)
@@ -368,7 +372,7 @@ parse_in(struct link *l, struct err *e)
 		l->last_rx_ms = io_now_ms();
 	}
 	buf_consume(&l->in, at);
-	return rc < 0 ? err_recode(e, rc, "%s", l->host) : 0;
+	return rc < 0 ? rc : 0;
 }
 
 static int
@@ -424,8 +428,7 @@ serve_idle(struct link *l, struct err *e)
 	int rc;
 
 	if (now >= dead) {
-		return err_set(e, E_TIMEOUT, "%s: no sign of life for %lld s",
-			       l->host,
+		return err_set(e, E_TIMEOUT, "no sign of life for %lld s",
 			       (long long)((now - l->last_rx_ms) / 1000));
 	}
 	if (now >= due) {
@@ -497,8 +500,9 @@ link_thread(void *arg)
 	}
 	pthread_mutex_lock(&l->lock);
 	if (rc == 0) {
-		err_set(&e, E_CLOSED, "%s: the link is closed", l->host);
+		err_set(&e, E_CLOSED, "the link is closed");
 	}
+	err_wrap(&e, "%s", l->host);
 	set_fatal_locked(l, &e);
 	/* Whoever waits for a buffer gets one, and then the error. */
 	drop_queue(l->queue);
@@ -574,6 +578,9 @@ say_hello(struct link *l, const struct digest_key *key,
 	}
 	if (rc == 0) {
 		rc = msg_get_hello_reply(reply.data, reply.len, hello, e);
+		if (rc < 0) {
+			err_recode(e, rc, "%s", l->host);
+		}
 	}
 	return rc;
 }
@@ -598,6 +605,9 @@ link_open(struct bytechan *c, const struct link_opts *o,
 		c->on_data = on_data;
 		l->last_rx_ms = l->last_tx_ms = io_now_ms();
 		rc = parse_in(l, e);
+		if (rc < 0) {
+			err_wrap(e, "%s", l->host);
+		}
 	}
 	if (rc == 0 &&
 	    (rc = pthread_create(&l->thread, NULL, link_thread, l)) != 0) {
