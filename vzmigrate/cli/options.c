@@ -96,8 +96,7 @@ static const struct row {
 	  "offer a weak cipher too (CBC, 3DES)" },
 	{ "agent", 0, ID_AGENT, "COMMAND",
 	  "how to start vzmigrate-agent there" },
-	{ "streams", 0, ID_STREAMS, "N",
-	  "data connections (this version: 1)" },
+	{ "streams", 0, ID_STREAMS, "N", "data connections (this version: 1)" },
 
 	{ "json", 0, ID_JSON, NULL, "progress and result as JSON on stdout" },
 	{ "quiet", 0, ID_QUIET, NULL, "no progress; warnings and errors only" },
@@ -161,8 +160,7 @@ static const struct row {
 	  "attached disks are not known here" },
 	{ "noevent", 0, ID_REFUSE, NULL, "no events are sent" },
 	{ "aprogress", 0, ID_REFUSE, NULL, "use --json" },
-	{ "skiplock", 0, ID_REFUSE, NULL,
-	  "a container in use is never moved" },
+	{ "skiplock", 0, ID_REFUSE, NULL, "a container in use is never moved" },
 	{ "skipregister", 0, ID_REFUSE, NULL,
 	  "a container that is moved is registered there" },
 	{ "socket", 0, ID_REFUSE, NULL, "the transport is SSH alone" },
@@ -190,9 +188,9 @@ shown(const struct row *r, char out[64])
 static int
 has_arg(const struct row *r)
 {
-	return !r->arg		  ? no_argument
+	return !r->arg		? no_argument
 	       : *r->arg == '[' ? optional_argument
-				  : required_argument;
+				: required_argument;
 }
 
 /* ---- acting on one option ---- */
@@ -207,8 +205,7 @@ bad_value(const struct row *r, const char *value, const char *why,
 }
 
 static int
-set_remove(struct options *o, const struct row *r, const char *v,
-	   struct err *e)
+set_remove(struct options *o, const struct row *r, const char *v, struct err *e)
 {
 	if (strcmp(v, "yes") == 0) {
 		o->plan.remove = PLAN_REMOVE_YES;
@@ -224,9 +221,9 @@ static int
 set_kind(struct options *o, const struct row *r, const char *v, struct err *e)
 {
 	o->plan.kind = ct_kind_find(v);
-	return o->plan.kind ? 0
-			    : bad_value(r, v, "is not a kind: openvz, lxc, dir",
-					e);
+	return o->plan.kind
+		       ? 0
+		       : bad_value(r, v, "is not a kind: openvz, lxc, dir", e);
 }
 
 static int
@@ -246,8 +243,7 @@ set_metadata(struct options *o, const struct row *r, const char *v,
 /* The checks that may be named here concern running containers, so leaving
  * them out changes nothing. */
 static int
-set_nodeps(struct options *o, const struct row *r, const char *v,
-	   struct err *e)
+set_nodeps(struct options *o, const struct row *r, const char *v, struct err *e)
 {
 	static const char *const known[] = { "cpu", "cpu_check", "ipv6",
 					     "all" };
@@ -278,8 +274,7 @@ set_nodeps(struct options *o, const struct row *r, const char *v,
 }
 
 static int
-set_allow(struct options *o, const struct row *r, const char *v,
-	  struct err *e)
+set_allow(struct options *o, const struct row *r, const char *v, struct err *e)
 {
 	if (o->nallow == OPTIONS_ALLOW_MAX) {
 		return bad_value(r, v, "is one too many", e);
@@ -297,8 +292,8 @@ set_ssh(struct options *o, const struct row *r, const char *v, struct err *e)
 
 	switch (r->id) {
 	case ID_SSH:
-		rc = sshopts_parse(&o->ssh, v, e);
-		break;
+		/* It names itself and the option inside. */
+		return sshopts_parse(&o->ssh, v, e);
 	case ID_PORT:
 		rc = sshopts_port(&o->ssh, v, e);
 		break;
@@ -462,8 +457,7 @@ not_taken(int c, char **argv, struct err *e)
 			       shown(r, name), r->arg);
 	}
 	if (r) {
-		return err_set(e, E_USAGE, "%s takes no value",
-			       shown(r, name));
+		return err_set(e, E_USAGE, "%s takes no value", shown(r, name));
 	}
 	if (optopt) {
 		return err_set(e, E_USAGE, "unknown option -%c", optopt);
@@ -485,9 +479,8 @@ parse_vector(int argc, char **argv, struct options *o, struct plan_ct *new,
 	opterr = 0;
 	while (rc == 0 &&
 	       (c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-		rc = c == '?' || c == ':'
-			     ? not_taken(c, argv, e)
-			     : act(o, new, find_row(c), optarg, e);
+		rc = c == '?' || c == ':' ? not_taken(c, argv, e)
+					  : act(o, new, find_row(c), optarg, e);
 		if (o->action != OPTIONS_RUN) {
 			break;
 		}
@@ -579,8 +572,7 @@ check_together(const struct options *o, struct err *e)
 	for (size_t i = 0; i < o->ncts; i++) {
 		for (size_t k = 0; k < i; k++) {
 			if (strcmp(o->cts[i].word, o->cts[k].word) == 0) {
-				return err_set(e, E_USAGE,
-					       "%s is given twice",
+				return err_set(e, E_USAGE, "%s is given twice",
 					       o->cts[i].word);
 			}
 		}

@@ -23,7 +23,7 @@
 #include "report/progress.h"
 #include "report/summary.h"
 
-#define GREETING_MS 20000
+#define GREETING_MS 10000
 #define KEEPALIVE_MS 5000
 #define TRIES 6	      /* in doubt: about 30 s of pauses */
 #define PAUSE_MS 1000 /* the first */
@@ -96,18 +96,16 @@ start_report(struct run *r, struct err *e)
 				  : o->json ? PROGRESS_JSON
 					    : PROGRESS_AUTO;
 
-	r->progress = progress_new(mode, o->json ? STDOUT_FILENO
-						 : STDERR_FILENO,
-				   STDERR_FILENO,
-				   o->ncts == 1 ? o->cts[0].word : "vzmigrate",
-				   e);
+	r->progress =
+		progress_new(mode, o->json ? STDOUT_FILENO : STDERR_FILENO,
+			     STDERR_FILENO,
+			     o->ncts == 1 ? o->cts[0].word : "vzmigrate", e);
 	if (!r->progress) {
 		return E_NOMEM;
 	}
 	/* Until there is something to see: src_pass resumes it. */
 	progress_pause(r->progress);
-	r->sink = log_add_sink(wanted_level(o), progress_log_sink,
-			       r->progress);
+	r->sink = log_add_sink(wanted_level(o), progress_log_sink, r->progress);
 	return 0;
 }
 
@@ -126,8 +124,8 @@ start(struct run *r, struct err *e)
 	rc = rc < 0 ? rc : signals_init(on_signal, r, e);
 	rc = rc < 0 ? rc : progress_start(r->progress, e);
 	rc = rc < 0 ? rc
-		    : dial_new(r->o, r->progress,
-			       (const int *)&signals_stop, &r->dial, e);
+		    : dial_new(r->o, r->progress, (const int *)&signals_stop,
+			       &r->dial, e);
 	if (rc < 0) {
 		return rc;
 	}
@@ -195,8 +193,8 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 	s.destination = dial_dest(r->dial);
 	s.session = *res->session ? res->session : NULL;
 	s.kind = res->kind;
-	s.new_ct = res->new_id && strcmp(res->new_id, s.ct) ? res->new_id
-							    : NULL;
+	s.new_ct =
+		res->new_id && strcmp(res->new_id, s.ct) ? res->new_id : NULL;
 	s.files = res->sent.proof.entries;
 	s.bytes = res->sent.bytes;
 	s.ms = res->ms;

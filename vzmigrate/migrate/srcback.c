@@ -278,8 +278,7 @@ go_back(struct src *m, const struct err *why, struct err *e)
 	if (why->code) {
 		*e = *why;
 	} else {
-		err_set(e, E_REMOTE, "%s gave the container up",
-			m->env->dest);
+		err_set(e, E_REMOTE, "%s gave the container up", m->env->dest);
 	}
 	add_text(e, "the source is as it was");
 	return 0;
