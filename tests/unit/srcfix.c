@@ -646,8 +646,8 @@ reap(void)
 	}
 }
 
-int
-srcfix_run(void)
+static int
+run(const char *session)
 {
 	struct srcconn_opts o = { .dial = dial,
 				  .host = "b",
@@ -672,10 +672,24 @@ srcfix_run(void)
 	if (!env.conn) {
 		return E_NOMEM;
 	}
-	rc = src_migrate(&env, &ct, &srcfix_result, &srcfix_err);
+	rc = session ? src_take_back(&env, &ct, session, &srcfix_result,
+				     &srcfix_err)
+		     : src_migrate(&env, &ct, &srcfix_result, &srcfix_err);
 	srcconn_free(env.conn);
 	reap();
 	return rc;
+}
+
+int
+srcfix_run(void)
+{
+	return run(NULL);
+}
+
+int
+srcfix_take_back(const char *session)
+{
+	return run(session);
 }
 
 int

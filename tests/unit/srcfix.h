@@ -52,7 +52,10 @@ extern const char *srcfix_new_id;
 extern volatile int srcfix_stop;
 int srcfix_run(void);
 
-/* The same in a process of its own with VZMIGRATE_FAULT set to `fault`. 0: it
+/* src_take_back with this session. */
+int srcfix_take_back(const char *session);
+
+/* srcfix_run in a process of its own with VZMIGRATE_FAULT set to `fault`. 0: it
  * ended with that result (in `*rc`), 1: it was killed. */
 int srcfix_run_apart(const char *fault, int *rc);
 

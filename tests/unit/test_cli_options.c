@@ -120,7 +120,9 @@ static const struct {
 	{ "--socket host 1", "--socket: " },
 	{ "--probe-ciphers host", "--probe-ciphers: " },
 	{ "--probe-ciphers=5 host", "--probe-ciphers: " },
-	{ "--take-back host 1", "--take-back: " },
+	{ "--take-back= host 1", "--take-back: '' is empty" },
+	{ "host 1 --take-back", "--take-back: a value is missing" },
+	{ "--take-back=0a host 1 2", "--take-back is for one container" },
 };
 
 static void

@@ -700,6 +700,48 @@ test_away_committed(void **state)
 	assert_int_equal(srcfix_state(), STEPS_NEW);
 }
 
+/* The other host is gone for good. */
+static void
+test_take_back(void **state)
+{
+	char session[SRCSESSION_HEX];
+
+	(void)state;
+	assert_failed(srcfix_take_back("00"), E_NOT_FOUND,
+		      "ct1 is in no unfinished migration");
+	srcfix_trick(TRICK_DIE_BEFORE, MSG_TAKE_OVER, SRCFIX_CUT);
+	assert_failed(srcfix_run(), E_UNKNOWN, "nothing was started");
+	strcpy(session, srcfix_result.session);
+	assert_non_null(strstr(srcfix_err.text, session));
+
+	assert_failed(srcfix_take_back("0badc0de"), E_USAGE, session);
+	assert_true(srcfix_retired());
+	assert_int_equal(srcfix_state(), STEPS_RETIRED);
+
+	assert_int_equal(srcfix_take_back(session), 0);
+	assert_true(srcfix_startable());
+	assert_true(srcfix_tree());
+	assert_int_equal(srcfix_state(), STEPS_NEW);
+	/* And it can go elsewhere. */
+	srcfix_unreachable(false);
+	srcfix_host(2);
+	assert_moved(srcfix_run());
+}
+
+static void
+test_take_back_too_late(void **state)
+{
+	char session[SRCSESSION_HEX];
+
+	(void)state;
+	stop_in(STEPS_COMMITTED);
+	assert_failed(srcfix_take_back("0badc0de"), E_USAGE, "is session ");
+	strcpy(session, srcfix_result.session);
+	assert_failed(srcfix_take_back(session), E_STATE, "has taken ct1 over");
+	assert_int_equal(srcfix_state(), STEPS_COMMITTED);
+	assert_moved(srcfix_run());
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, srcfix_setup, srcfix_teardown)
 
 int
@@ -734,6 +776,8 @@ main(void)
 		T(test_other_place),
 		T(test_came_back),
 		T(test_away_committed),
+		T(test_take_back),
+		T(test_take_back_too_late),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

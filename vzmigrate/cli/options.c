@@ -38,6 +38,7 @@ enum id {
 	ID_ALLOW_CIPHER,
 	ID_AGENT,
 	ID_METADATA,
+	ID_TAKE_BACK,
 	ID_CHECK_ONLY,
 	ID_NODEPS,
 	ID_STREAMS,
@@ -79,6 +80,8 @@ static const struct row {
 	{ "check-only", 0, ID_CHECK_ONLY, NULL,
 	  "check both hosts, change nothing" },
 	{ "dry-run", 0, ID_CHECK_ONLY, NULL, NULL },
+	{ "take-back", 0, ID_TAKE_BACK, "SESSION",
+	  "un-retire it here: the other host is gone for good" },
 	{ "metadata", 0, ID_METADATA, "strict|warn",
 	  "what the other file system cannot hold is an error, or told" },
 
@@ -166,8 +169,6 @@ static const struct row {
 	{ "socket", 0, ID_REFUSE, NULL, "the transport is SSH alone" },
 	{ "probe-ciphers", 0, ID_REFUSE, "[SECONDS]",
 	  "this version cannot measure; choose with --cipher" },
-	{ "take-back", 0, ID_REFUSE, "[SESSION]",
-	  "not in this version; see TAKING BACK in vzmigrate(8)" },
 };
 
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -337,6 +338,8 @@ word_of(struct options *o, struct plan_ct *new, enum id id)
 		return &o->mac;
 	case ID_AGENT:
 		return &o->agent;
+	case ID_TAKE_BACK:
+		return &o->take_back;
 	default:
 		return NULL;
 	}
@@ -568,6 +571,12 @@ check_together(const struct options *o, struct err *e)
 	if (o->quiet && o->verbose) {
 		return err_set(e, E_USAGE,
 			       "--quiet and -v/--verbose exclude each other");
+	}
+	if (o->take_back && o->ncts > 1) {
+		return err_set(e, E_USAGE,
+			       "--take-back is for one container, %zu are "
+			       "given",
+			       o->ncts);
 	}
 	for (size_t i = 0; i < o->ncts; i++) {
 		for (size_t k = 0; k < i; k++) {

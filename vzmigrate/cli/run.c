@@ -8,6 +8,7 @@
 #include "cli/run.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -236,11 +237,17 @@ run_one(struct run *r, const struct src_env *env, const struct plan_ct *ct,
 {
 	struct src_result res;
 	enum exitcode code;
-	int rc = src_migrate(env, ct, &res, e);
+	const char *back = r->o->take_back;
+	int rc = back ? src_take_back(env, ct, back, &res, e)
+		      : src_migrate(env, ct, &res, e);
 
 	/* A failure's one line is the caller's, on stderr; the summary of one
 	 * that changed something, or for a program, comes before. */
-	if (rc == 0 || r->o->json) {
+	if (rc == 0 && back) {
+		printf("vzmigrate: taken back CT %s: session=%s\n",
+		       res.id ? res.id : ct->word, res.session);
+		fflush(stdout);
+	} else if (rc == 0 || r->o->json) {
 		tell(r, ct, &res, rc, e);
 	}
 	if (rc < 0) {

@@ -275,7 +275,8 @@ fail(struct src *m, struct err *e)
 	return err_recode(e, E_UNKNOWN,
 			  "it cannot be learned whether %s has taken %s over, "
 			  "so nothing was started; run the same command again "
-			  "when that host can be reached (session %s)",
+			  "when that host can be reached (session %s; if it is "
+			  "gone for good, see --take-back)",
 			  m->env->dest, m->ct.id, srcsession_hex(m->s));
 }
 
@@ -338,7 +339,9 @@ finish_log(struct src *m, int rc, const struct err *e)
 	if (rc < 0) {
 		log_info("failed: %s", e->text);
 	} else {
-		log_info("%s", m->r->checked ? "checked" : "moved");
+		log_info("%s", m->r->checked  ? "checked"
+			       : m->take_back ? "taken back"
+					      : "moved");
 	}
 	logfile_syslog_end(m->ct.id, m->env->dest, m->r->session, rc == 0,
 			   rc < 0 ? e->text : NULL);
@@ -349,20 +352,41 @@ finish_log(struct src *m, int rc, const struct err *e)
 	}
 }
 
-int
-src_migrate(const struct src_env *env, const struct plan_ct *want,
-	    struct src_result *r, struct err *e)
+static int
+take_back(struct src *m, struct err *e)
 {
-	struct src m = {
-		.env = env, .want = want, .r = r, .lockfd = -1, .log_sink = -1
-	};
+	int rc = src_enter(m, STEP_LOCK, e);
+
+	rc = rc < 0 ? rc : src_lock_open(m, e);
+	if (rc == 0) {
+		return err_set(e, E_NOT_FOUND,
+			       "%s is in no unfinished migration here",
+			       m->want->word);
+	}
+	if (rc == 1) {
+		m->r->id = strdup(m->ct.id);
+		rc = src_un_retire(m, e);
+	}
+	return rc;
+}
+
+static int
+whole(const struct src_env *env, const struct plan_ct *want,
+      const char *session, struct src_result *r, struct err *e)
+{
+	struct src m = { .env = env,
+			 .want = want,
+			 .take_back = session,
+			 .r = r,
+			 .lockfd = -1,
+			 .log_sink = -1 };
 	int64_t from = io_now_ms();
 	int rc;
 
 	memset(r, 0, sizeof(*r));
 	r->owner = STEPS_SOURCE;
 	m.step_from_ms = from;
-	rc = run(&m, e);
+	rc = session ? take_back(&m, e) : run(&m, e);
 	if (m.s) {
 		r->owner = steps_owner(srcsession_state(m.s));
 		snprintf(r->session, sizeof(r->session), "%s",
@@ -379,6 +403,20 @@ src_migrate(const struct src_env *env, const struct plan_ct *want,
 	msg_open_reply_fini(&m.place);
 	ct_free(&m.ct);
 	return rc;
+}
+
+int
+src_migrate(const struct src_env *env, const struct plan_ct *want,
+	    struct src_result *r, struct err *e)
+{
+	return whole(env, want, NULL, r, e);
+}
+
+int
+src_take_back(const struct src_env *env, const struct plan_ct *want,
+	      const char *session, struct src_result *r, struct err *e)
+{
+	return whole(env, want, session, r, e);
 }
 
 void

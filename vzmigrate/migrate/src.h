@@ -65,6 +65,16 @@ struct src_result {
 int src_migrate(const struct src_env *env, const struct plan_ct *ct,
 		struct src_result *r, struct err *e);
 
+/*
+ * Without asking the destination, which is gone for good: bring the source of
+ * an unfinished migration of `ct` back. `session` must be its id in hex, as a
+ * confirmation (E_USAGE). E_NOT_FOUND where there is none; E_STATE where the
+ * destination is known to own the container. `r` as above. Uses no connection
+ * of `env`. Blocks on the disk.
+ */
+int src_take_back(const struct src_env *env, const struct plan_ct *ct,
+		  const char *session, struct src_result *r, struct err *e);
+
 void src_result_fini(struct src_result *r);
 
 /* The step that is at work in this process, for a second signal; any thread.

@@ -88,9 +88,8 @@ take_lock(struct src *m, struct err *e)
 	return rc;
 }
 
-/* An unfinished session found by name: 1 taken up, 0 there is none. */
-static int
-lock_open_session(struct src *m, struct err *e)
+int
+src_lock_open(struct src *m, struct err *e)
 {
 	cleanup(free_ptr) char *kind = NULL, *id = NULL;
 	int rc = srcsession_find(m->want->word, m->env->plan->kind, &kind, &id,
@@ -174,7 +173,7 @@ src_lock(struct src *m, struct err *e)
 	int rc = src_enter(m, STEP_LOCK, e);
 
 	if (rc == 0) {
-		rc = lock_open_session(m, e);
+		rc = src_lock_open(m, e);
 	}
 	if (rc == 0) {
 		rc = lock_fresh(m, e);

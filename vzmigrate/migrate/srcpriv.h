@@ -23,8 +23,9 @@ struct src {
 	int lockfd;   /* the runtime's lock, -1: not held */
 	bool locked;  /* kind->lock succeeded */
 	struct srcsession *s;
-	bool hands_off; /* refused: not even undone */
-	bool want_back; /* the commit failed: do not order it again */
+	const char *take_back; /* src_take_back's session; or NULL */
+	bool hands_off;	       /* refused: not even undone */
+	bool want_back;	       /* the commit failed: do not order it again */
 	bool opened;	/* the agent has this session on this connection */
 	uint32_t epoch; /* of the last OPEN */
 	enum msg_dst_state dst;	     /* the agent's last word on the session */
@@ -45,6 +46,13 @@ int src_stopped(const struct src *m, struct err *e);
 
 /* srcopen.c: step 1. Session and container are known then, and locked. */
 int src_lock(struct src *m, struct err *e);
+
+/* srcopen.c: the part of step 1 that takes up an unfinished session: 1 taken
+ * up, 0 there is none. */
+int src_lock_open(struct src *m, struct err *e);
+
+/* srcback.c: what src_take_back does, the container being locked. */
+int src_un_retire(struct src *m, struct err *e);
 
 /* srcopen.c: step 2. The session is open on both hosts then; `dst` is known.
  */
