@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/atomicfile.h"
@@ -218,40 +219,70 @@ write_new(int fd, const void *data, size_t len, const struct ct_file *like,
 	return 0;
 }
 
-int
-ctfile_write(const char *dir, const char *name, const void *data, size_t len,
-	     const struct ct_file *like, struct err *e)
+/* Through a temporary file; with `excl` nothing's place is taken. */
+static int
+put(const char *dir, const char *name, const void *data, size_t len,
+    const struct ct_file *like, bool excl, struct err *e)
 {
-	static const char tmp[] = ".vzmigrate-new";
-	cleanup(free_ptr) char *path = io_asprintf(e, "%s/%s", dir, name);
-	cleanup(close_fd) int d = -1;
+	cleanup(close_fd) int d = ctpath_open_dir(dir, e);
 	cleanup(close_fd) int fd = -1;
 	int rc;
 
-	if (!path) {
-		return E_NOMEM;
-	}
-	if (ctpath_type(path)) {
-		return ctfile_same(dir, name, data, len)
-			       ? 0
-			       : err_set(e, E_EXISTS, "%s exists", path);
-	}
-	d = ctpath_open_dir(dir, e);
 	if (d < 0) {
 		return d;
 	}
 	/* The caller holds the container's lock; a rest is from a crash. */
-	unlinkat(d, tmp, 0);
-	fd = openat(d, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	unlinkat(d, CTFILE_TMP, 0);
+	fd = openat(d, CTFILE_TMP, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0) {
-		return err_sys(e, errno, "cannot create %s", path);
+		return err_sys(e, errno, "cannot create %s/%s", dir, name);
 	}
-	rc = write_new(fd, data, len, like, path, e);
+	rc = write_new(fd, data, len, like, name, e);
 	if (rc == 0) {
-		rc = ctpath_rename(dir, tmp, name, true, e);
+		rc = ctpath_rename(dir, CTFILE_TMP, name, excl, e);
 	}
 	if (rc < 0) {
-		unlinkat(d, tmp, 0);
+		unlinkat(d, CTFILE_TMP, 0);
 	}
 	return rc;
+}
+
+char *
+ctfile_session(const char *tag, struct err *e)
+{
+	time_t now = time(NULL);
+	char when[64] = "";
+	struct tm tm;
+
+	if (gmtime_r(&now, &tm)) {
+		strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	}
+	return io_asprintf(e,
+			   "%.200s\n# moved to another host by vzmigrate, %s\n",
+			   tag, when);
+}
+
+int
+ctfile_replace(const char *dir, const char *name, const char *text,
+	       struct err *e)
+{
+	return put(dir, name, text, strlen(text),
+		   &(struct ct_file){ .mode = 0600 }, false, e);
+}
+
+int
+ctfile_write(const char *dir, const char *name, const void *data, size_t len,
+	     const struct ct_file *like, struct err *e)
+{
+	cleanup(free_ptr) char *path = io_asprintf(e, "%s/%s", dir, name);
+
+	if (!path) {
+		return E_NOMEM;
+	}
+	if (!ctpath_type(path)) {
+		return put(dir, name, data, len, like, true, e);
+	}
+	return ctfile_same(dir, name, data, len)
+		       ? 0
+		       : err_set(e, E_EXISTS, "%s exists", path);
 }

@@ -7,6 +7,9 @@
 
 #include "ct/ct.h"
 
+/* The temporary name that a crash may leave in a directory written to. */
+#define CTFILE_TMP ".vzmigrate-new"
+
 /* Add a file; takes over `data` (heap) in every case. E_LIMIT past
  * CT_FILES_MAX, E_NOMEM. */
 int ctfile_add(struct ct *c, const char *role, void *data, size_t len,
@@ -38,6 +41,16 @@ char *ctfile_decode(const char *coded, struct err *e);
  */
 int ctfile_write(const char *dir, const char *name, const void *data,
 		 size_t len, const struct ct_file *like, struct err *e);
+
+/* Write it in the place of whatever is there, mode 0600, durable when it
+ * returns. A crash leaves at most one temporary file, which the next call in
+ * this directory removes. */
+int ctfile_replace(const char *dir, const char *name, const char *text,
+		   struct err *e);
+
+/* What is left beside a retired configuration: the tag in the first line,
+ * then when and by whom for a person. Heap. */
+char *ctfile_session(const char *tag, struct err *e);
 
 /* Whether dir/name holds exactly these bytes. */
 bool ctfile_same(const char *dir, const char *name, const void *data,

@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/atomicfile.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/io.h"
@@ -188,7 +187,6 @@ mark_write(const struct ct_host *h, const char *path, enum ct_mark mark,
 	cleanup(free_ptr) char *file = mark_path(h, path, e);
 	cleanup(free_ptr) char *dir = file ? strdup(file) : NULL;
 	cleanup(free_ptr) char *text = NULL;
-	cleanup(close_fd) int fd = -1;
 	char *name;
 	int rc;
 
@@ -205,10 +203,7 @@ mark_write(const struct ct_host *h, const char *path, enum ct_mark mark,
 		return ctpath_unlink(dir, name, e);
 	}
 	text = io_asprintf(e, "%s\n%s\n%s\n", ct_mark_name(mark), tag, path);
-	fd = text ? ctpath_open_dir(dir, e) : E_NOMEM;
-	return fd < 0 ? fd
-		      : atomicfile_write(fd, name, text, strlen(text), 0600, 0,
-					 e);
+	return text ? ctfile_replace(dir, name, text, e) : E_NOMEM;
 }
 
 static int

@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/atomicfile.h"
@@ -339,31 +338,17 @@ lxc_retire(const struct ct_host *h, const struct ct *c, const char *tag,
 	   struct err *e)
 {
 	cleanup(free_ptr) char *dir = lxc_dir(h, c->id, e);
-	cleanup(close_fd) int fd = -1;
-	char text[512];
-	time_t now = time(NULL);
-	struct tm tm;
-	size_t n;
+	cleanup(free_ptr) char *text = dir ? ctfile_session(tag, e) : NULL;
 	int rc;
 
-	if (!dir) {
+	if (!text) {
 		return e ? e->code : E_NOMEM;
 	}
-	fd = ctpath_open_dir(dir, e);
-	if (fd < 0) {
-		return fd;
-	}
-	gmtime_r(&now, &tm);
-	n = (size_t)snprintf(text, sizeof(text), "%.200s\n", tag);
-	strftime(text + n, sizeof(text) - n,
-		 "# moved to another host by vzmigrate, %Y-%m-%dT%H:%M:%SZ\n",
-		 &tm);
-	rc = atomicfile_write(fd, LXC_SESSION, text, strlen(text), 0600, 0, e);
-	if (rc < 0) {
-		return err_wrap(e, "%s", dir);
-	}
-	return step(h, c, LXC_BLOCKED, LXC_MIGRATED, HAVE_BLOCKED,
-		    HAVE_MIGRATED, HAVE_CONFIG, e);
+	/* Before the rename, so that whoever is retired has a session. */
+	rc = ctfile_replace(dir, LXC_SESSION, text, e);
+	return rc < 0 ? rc
+		      : step(h, c, LXC_BLOCKED, LXC_MIGRATED, HAVE_BLOCKED,
+			     HAVE_MIGRATED, HAVE_CONFIG, e);
 }
 
 static int

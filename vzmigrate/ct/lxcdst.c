@@ -369,6 +369,25 @@ has_our_config(const struct plan *m)
 	return ctfile_same(m->dir, LXC_CONFIG, m->config.data, m->config.len);
 }
 
+/* Whether there is nothing in it but a temporary file of ours: left by a
+ * crash between the making of the directory and its mark. */
+static bool
+is_blank(const char *dir)
+{
+	DIR *d = opendir(dir);
+	bool blank = d != NULL;
+
+	for (struct dirent *de; blank && (de = readdir(d));) {
+		blank = strcmp(de->d_name, ".") == 0 ||
+			strcmp(de->d_name, "..") == 0 ||
+			strcmp(de->d_name, CTFILE_TMP) == 0;
+	}
+	if (d) {
+		closedir(d);
+	}
+	return blank;
+}
+
 /* Make the hidden directory with its mark and the files. */
 static int
 make_dir(const struct plan *m, struct err *e)
@@ -376,18 +395,10 @@ make_dir(const struct plan *m, struct err *e)
 	int rc;
 
 	if (mkdir(m->tmp, 0700) < 0) {
-		DIR *d = errno == EEXIST ? opendir(m->tmp) : NULL;
-		unsigned n = 0;
-
-		if (!d) {
+		if (errno != EEXIST) {
 			return err_sys(e, errno, "cannot make %s", m->tmp);
 		}
-		while (n < 3 && readdir(d)) {
-			n++;
-		}
-		closedir(d);
-		/* An empty one is from a crash between mkdir and mark. */
-		if (n > 2 && !marked(m, m->tmp)) {
+		if (!marked(m, m->tmp) && !is_blank(m->tmp)) {
 			return err_set(e, E_EXISTS,
 				       "%s belongs to another migration that "
 				       "was not ended; end it, or remove it",
@@ -464,27 +475,43 @@ lxcdst_commit(const struct ct_host *h, const struct ct_want *w,
 	return rc < 0 ? rc : ctpath_unlink(m.dir, LXC_COMMIT, e);
 }
 
-/* Take apart what is ours in `dir`; the mark and the directory go last. */
+/* Take the hidden directory apart; its mark and itself go last. */
 static int
-undo_dir(const struct plan *m, const char *dir, struct err *e)
+undo_dir(const struct plan *m, struct err *e)
 {
-	cleanup(free_ptr) char *tree = tree_in(m, dir, e);
+	cleanup(free_ptr) char *tree = tree_in(m, m->tmp, e);
 	int rc = tree ? 0 : E_NOMEM;
 
 	if (rc == 0 && ctpath_type(tree)) {
 		rc = ctpath_move(tree, m->staged, e);
 	}
-	rc = rc < 0 ? rc : extras(m, dir, false, e);
-	/* A directory between the two, where the layout had one. */
+	rc = rc < 0 ? rc : extras(m, m->tmp, false, e);
+	/* Directories between the two, where the layout had some. */
 	while (rc == 0 && m->rel) {
 		*strrchr(tree, '/') = '\0';
-		if (strcmp(tree, dir) == 0 || rmdir(tree) < 0) {
+		if (strcmp(tree, m->tmp) == 0 || rmdir(tree) < 0) {
 			break;
 		}
 	}
-	rc = rc < 0 ? rc : ctpath_unlink(dir, LXC_COMMIT, e);
-	if (rc == 0 && rmdir(dir) < 0) {
-		log_warn("%s stays: %s", dir, strerror(errno));
+	rc = rc < 0 ? rc : ctpath_unlink(m->tmp, CTFILE_TMP, e);
+	return rc < 0 ? rc : ctpath_unlink(m->tmp, LXC_COMMIT, e);
+}
+
+/* Give the hidden directory up. */
+static int
+undo_tmp(const struct plan *m, struct err *e)
+{
+	int rc = 0;
+
+	if (marked(m, m->tmp)) {
+		rc = undo_dir(m, e);
+	} else if (is_blank(m->tmp)) {
+		rc = ctpath_unlink(m->tmp, CTFILE_TMP, e);
+	} else {
+		return 0;
+	}
+	if (rc == 0 && rmdir(m->tmp) < 0) {
+		log_warn("%s stays: %s", m->tmp, strerror(errno));
 	}
 	return rc;
 }
@@ -507,10 +534,9 @@ lxcdst_uncommit(const struct ct_host *h, const struct ct_want *w,
 	}
 	if (rc == 0 && marked(&m, m.dir)) {
 		rc = ctpath_unlink(m.dir, LXC_CONFIG, e);
-		rc = rc < 0 ? rc : undo_dir(&m, m.dir, e);
-	} else if (rc == 0 && marked(&m, m.tmp)) {
-		rc = undo_dir(&m, m.tmp, e);
+		rc = rc < 0 ? rc : ctpath_move(m.dir, m.tmp, e);
 	}
+	rc = rc < 0 ? rc : undo_tmp(&m, e);
 	if (rc == 0 && !ctpath_type(staged)) {
 		rc = err_set(e, E_STATE,
 			     "%s is not what was committed there, so it is "

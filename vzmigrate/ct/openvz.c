@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/atomicfile.h"
@@ -454,28 +453,17 @@ openvz_retire(const struct ct_host *h, const struct ct *c, const char *tag,
 	      struct err *e)
 {
 	cleanup(vzconf_fini) struct vzconf v = { 0 };
-	cleanup(close_fd) int fd = -1;
-	char name[64], text[512];
-	time_t now = time(NULL);
-	struct tm tm;
-	size_t n;
-	int rc = vzconf_load(h, c->id, NULL, 0, &v, e);
+	cleanup(free_ptr) char *text = ctfile_session(tag, e);
+	char name[64];
+	int rc = text ? vzconf_load(h, c->id, NULL, 0, &v, e) : E_NOMEM;
 
 	if (rc < 0) {
 		return rc;
 	}
-	fd = ctpath_open_dir(v.dir, e);
-	if (fd < 0) {
-		return fd;
-	}
-	gmtime_r(&now, &tm);
-	n = (size_t)snprintf(text, sizeof(text), "%.200s\n", tag);
-	strftime(text + n, sizeof(text) - n,
-		 "# moved to another host by vzmigrate, %Y-%m-%dT%H:%M:%SZ\n",
-		 &tm);
 	snprintf(name, sizeof(name), "%s.conf" VZCONF_SESSION, c->id);
-	rc = atomicfile_write(fd, name, text, strlen(text), 0600, 0, e);
-	return rc < 0 ? err_wrap(e, "%s", v.dir) : step(h, c, 1, 2, 1, e);
+	/* Before the rename, so that whoever is retired has a session. */
+	rc = ctfile_replace(v.dir, name, text, e);
+	return rc < 0 ? rc : step(h, c, 1, 2, 1, e);
 }
 
 static int
