@@ -177,7 +177,7 @@ ctfix_host(const char *name)
 	ctfix_sh("cat >%s/etc/vz/vz.conf <<'END'\n"
 		 "## Global parameters\n"
 		 "VIRTUOZZO=yes\n"
-		 "LOCKDIR=%s/lock # for vzctl\n"
+		 "LOCKDIR=\"%s/lock\" # for vzctl\n"
 		 "DUMPDIR=%s/vz/dump\n"
 		 "VE_ROOT=%s/vz/root/$VEID\n"
 		 "VE_PRIVATE=\"%s/vz/private/${VEID}\"\n"

@@ -128,6 +128,10 @@ test_lxcconf_rewrite(void **state)
 	assert_memory_equal(b.data, in, b.len);
 }
 
+#define EXTRA                                                          \
+	"f: there is text behind the value of K, which vzctl takes for " \
+	"a part of it; remove it"
+
 static void
 test_shconf_get(void **state)
 {
@@ -140,8 +144,11 @@ test_shconf_get(void **state)
 		{ "K=v", 1, "v" },
 		{ "#K=v\nKK=w\n K=x\n", 1, "x" },
 		{ "export K=\"a b\" # c\n", 1, "a b" },
-		{ "K=a # c\n", 1, "a" },
-		{ "K=a;rm -rf /\n", 1, "a" },
+		{ "K=\"a\"\t \n", 1, "a" },
+		{ "K=a # c\n", E_CONFIG, EXTRA },
+		{ "K=a b\n", E_CONFIG, EXTRA },
+		{ "K=\"a\" # \"\n", E_CONFIG, EXTRA },
+		{ "K=a;rm -rf /\n", E_CONFIG, EXTRA },
 		{ "K=\n", 1, "" },
 		{ "K=/vz/private/$VEID\n", 1, "/vz/private/101" },
 		{ "K=\"/vz/${VEID}/$VEID\"\r\n", 1, "/vz/101/101" },
