@@ -42,7 +42,7 @@ struct ct_host {
 
 /* A file that belongs to the container beside its tree: its configuration,
  * action scripts, ... Travels in a message, so it is small. */
-#define CT_FILE_MAX (1u << 20)
+#define CT_FILE_MAX (480u << 10) /* fits into one request */
 #define CT_FILES_MAX 256
 struct ct_file {
 	char *role; /* kind's own word: "config", "action.start", "extra/NAME",

@@ -1,0 +1,566 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Throw-away hosts on this one machine, for tests and the demo. Source it; root
+# only. A host has namespaces of its own (network, mount, process, host name,
+# cgroup), its own root file system (only /usr, /opt, /tmp and the like are
+# this machine's), an sshd with its own keys, and an address on a common bridge.
+#
+#   hosts_possible          0 when this machine can do it, else 1 and the reason
+#                           in HOSTS_WHY
+#   hosts_up [FS] [NAME[=FS] ...]
+#                           FS: tmpfs (default), ext4, xfs or btrfs, the file
+#                           system of each host's root. Names: a b by default.
+#                           The first host's root key is authorized on all
+#                           others, and it knows their host keys, by name and
+#                           address. Sets traps that take the hosts down when
+#                           this shell ends; a guard does so if it is killed.
+#                           Not in $(...): the hosts die with the calling shell.
+#   hosts_down [BED]        all away, as often as wanted, from half way too
+#   on HOST CMD ...         runs CMD there as root, in /; its exit status
+#   on_bg HOST CMD ...      the same in the background; ON_BG is the pid to wait
+#                           for, ON_PID the pid of CMD itself, as seen from here
+#   host_addr HOST [6]      prints its IPv4 (IPv6) address
+#   host_dir HOST           prints where its root is seen from here, so
+#                           $(host_dir a)/var/lib/lxc is the host's /var/lib/lxc
+#   host_sshd_conf HOST 'LINES'
+#                           extra sshd_config; replaces the same keywords of
+#                           ours; '' for none; effective with the next restart
+#   host_sshd_restart HOST  sessions that are open stay
+#   host_sshd_extra HOST PORT 'LINES'
+#                           another sshd there, with these lines
+#   host_sshd_stop HOST [PORT]
+#   host_sshd_log HOST [PORT]  prints the name of the log, seen from here
+#   host_syslog HOST        starts a syslogd there; prints the name of its file
+#   link_rate RATE|none     shapes all links, both ways (tc's units: 100mbit)
+#   link_cut HOST, link_join HOST
+#                           pulls the host's cable without a word; back again
+#   lxc_make HOST NAME [INIT]
+#                           a small busybox container; INIT: a file for its
+#                           /sbin/init instead of one that only waits
+#   lxc_state HOST NAME     prints RUNNING or STOPPED
+#
+# Variables: BED the private directory of this set, BED_TMP a directory seen
+# under the same name here and on every host. HOSTS_NAMES the names. Read at
+# hosts_up: VZ_TOP (source tree), VZ_BUILDDIR, HOSTS_SHARED (more directories
+# to show on all hosts, one a line), HOSTS_SIZE (size of each image, 8G),
+# HOSTS_SSHD_ENV (NAME=VALUE ... for the agents), HOSTS_PATH (searched first).
+
+HOSTS_LIB=$(readlink -f "${BASH_SOURCE[0]}")
+: "${VZ_TOP:=${HOSTS_LIB%/tests/e2e/*}}"
+: "${VZ_BUILDDIR:=$VZ_TOP/build}"
+HOSTS_NET4=10.77.0
+HOSTS_NET6=fd77:7a6d:6967
+HOSTS_SYSPATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+BED=
+BED_TMP=
+HOSTS_NAMES=()
+HOSTS_WHY=
+declare -A HOST_PID=() HOST_NUM=()
+
+# shellcheck source=SCRIPTDIR/hosts-use.sh
+. "${HOSTS_LIB%/*}/hosts-use.sh"
+
+_hosts_say()
+{
+	printf 'hosts: %s\n' "$*" >&2
+}
+
+# _hosts_wait SECONDS CMD ... - polls CMD until it succeeds; 1 when too late.
+_hosts_wait()
+{
+	local end=$((SECONDS + $1 + 1))
+	shift
+	until "$@"; do
+		[ "$SECONDS" -lt "$end" ] || return 1
+		sleep 0.02
+	done
+}
+
+_hosts_net()
+{
+	local pid=$1
+	shift
+	nsenter -t "$pid" -n -- "$@"
+}
+
+hosts_possible()
+{
+	local f
+	HOSTS_WHY=
+	if [ "$(id -u)" != 0 ]; then
+		HOSTS_WHY="not root"
+		return 1
+	fi
+	for f in ip tc nsenter unshare setpriv sshd ssh-keygen pivot_root; do
+		if ! PATH=$PATH:$HOSTS_SYSPATH command -v $f >/dev/null; then
+			HOSTS_WHY="no command $f"
+			return 1
+		fi
+	done
+	if ! f=$(unshare -m -n -p -u -C --propagation private --fork sh -c '
+		mount -t tmpfs t /mnt && mount -t proc p /proc &&
+		ip link add x0 type veth peer name x1 &&
+		ip link add xb type bridge' 2>&1); then
+		HOSTS_WHY="namespaces are not allowed here: ${f##*$'\n'}"
+		return 1
+	fi
+}
+
+# --- taking down ------------------------------------------------------------
+
+# _bed_pids BED - prints the processes that hold this bed's hosts.
+_bed_pids()
+{
+	local bed=$1 p mnt dir
+	{
+		cat "$bed"/state/*.pid "$bed/state/holders" || :
+		while read -r mnt dir; do
+			find "$dir" -name cgroup.procs -exec cat {} + || :
+		done <"$bed/state/cgroups"
+	} 2>/dev/null | sort -un | while read -r p; do
+		# The caller may be in one of these cgroups through `on`.
+		[ "$p" -gt 1 ] && [ "$p" != "$BASHPID" ] && [ "$p" != $$ ] &&
+			echo "$p"
+	done
+	return 0
+}
+
+# _bed_kill BED - 0 when nothing of it runs any more.
+_bed_kill()
+{
+	local bed=$1 p alive=0 mnt dir
+	# A frozen process takes no signal, not even this one.
+	while read -r mnt dir; do
+		[ -e "$dir/freezer.state" ] || [ -e "$dir/cgroup.freeze" ] ||
+			continue
+		find "$dir" -mindepth 1 -name freezer.state -exec \
+			sh -c 'for f; do echo THAWED >"$f"; done' sh {} + \
+			2>/dev/null
+		find "$dir" -mindepth 1 -name cgroup.freeze -exec \
+			sh -c 'for f; do echo 0 >"$f"; done' sh {} + \
+			2>/dev/null
+	done <"$bed/state/cgroups"
+	for p in $(_bed_pids "$bed"); do
+		_bed_owns "$bed" "$p" || continue
+		kill -KILL "$p" 2>/dev/null && alive=1
+	done
+	[ $alive = 0 ]
+}
+
+# _bed_owns BED PID - a pid that was recorded may be another's by now.
+_bed_owns()
+{
+	local args
+	args=$(tr '\0' '\n' 2>/dev/null <"/proc/$2/cmdline")
+	grep -qxF "$1" <<<"$args" || grep -qF "$1/" <<<"$args" ||
+		grep -qF "/${1##*/}/" "/proc/$2/cgroup" 2>/dev/null
+}
+
+_bed_rm_cgroups()
+{
+	local mnt dir left=0
+	while read -r mnt dir; do
+		[ -d "$dir" ] || continue
+		find "$dir" -depth -type d -exec rmdir {} + 2>/dev/null
+		[ -d "$dir" ] && left=1
+	done <"$1/state/cgroups"
+	[ $left = 0 ]
+}
+
+_bed_umount()
+{
+	local m left=0
+	for m in "$1"/fs/*; do
+		mountpoint -q "$m" || continue
+		umount "$m" 2>/dev/null || left=1
+	done
+	[ $left = 0 ]
+}
+
+# The loop device is freed by the kernel when the last mount of it is gone,
+# which for a dying mount namespace comes a little later.
+_bed_loops_free()
+{
+	! losetup -n -O BACK-FILE 2>/dev/null | grep -qF "$1/img/"
+}
+
+hosts_down()
+{
+	local bed=${1:-$BED} ok=0 m e=$- guard='' traps
+	if [ ! -d "$bed" ]; then
+		_hosts_forget "$bed"
+		return 0
+	fi
+	set +e
+	# What is begun here must be ended: a second signal waits.
+	traps=$(trap -p INT TERM HUP)
+	trap '' INT TERM HUP
+	if [ -d "$bed/state" ]; then
+		touch "$bed/state/cgroups"
+		guard=$(cat "$bed/state/guard" 2>/dev/null)
+		_hosts_wait 10 _bed_kill "$bed" ||
+			{ _hosts_say "processes of $bed stay"; ok=1; }
+		_hosts_wait 10 _bed_rm_cgroups "$bed" ||
+			{ _hosts_say "cgroups of $bed stay"; ok=1; }
+		if ! _hosts_wait 10 _bed_umount "$bed"; then
+			_hosts_say "a file system of $bed is busy: detached"
+			for m in "$bed"/fs/*; do
+				umount -l "$m" 2>/dev/null
+			done
+			ok=1
+		fi
+		_hosts_wait 10 _bed_loops_free "$bed" ||
+			{ _hosts_say "loop devices of $bed stay"; ok=1; }
+	fi
+	if ! rm -rf --one-file-system "$bed" 2>/dev/null; then
+		chattr -fR -ia "$bed" 2>/dev/null
+		rm -rf --one-file-system "$bed" || ok=1
+	fi
+	if [ -n "$guard" ] && [ "$guard" != "$$" ] &&
+		_bed_owns "$bed" "$guard"; then
+		kill -KILL -- "-$guard" 2>/dev/null
+	fi
+	_hosts_forget "$bed"
+	trap - INT TERM HUP
+	eval "$traps"
+	case $e in *e*) set -e ;; esac
+	return $ok
+}
+
+_hosts_forget()
+{
+	[ "$1" = "$BED" ] || return 0
+	BED=
+	BED_TMP=
+	HOSTS_NAMES=()
+	HOST_PID=()
+	HOST_NUM=()
+}
+
+_hosts_traps()
+{
+	trap hosts_down EXIT
+	trap 'exit 129' HUP
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+}
+
+# _hosts_guard - a process apart that takes the bed down if the owner dies
+# without doing it (SIGKILL); ended by hosts_down.
+_hosts_guard()
+{
+	local owner=$BASHPID
+	# shellcheck disable=SC2016 # expanded by the inner shell
+	setsid bash -c '
+		trap "" INT TERM HUP
+		echo "$$" >"$2/state/guard"
+		# A zombie, which its parent may keep for long, is dead, too.
+		while read -r s 2>/dev/null <"/proc/$3/stat" &&
+			[[ ${s##*) } != Z* ]]; do
+			sleep 0.5
+		done
+		export HOSTS_NO_TRAPS=1
+		. "$1" && hosts_down "$2"
+	' hosts-guard "$HOSTS_LIB" "$BED" "$owner" \
+		</dev/null >/dev/null 2>&1 &
+	disown $!
+	_hosts_wait 5 test -s "$BED/state/guard"
+}
+
+# --- bringing up ------------------------------------------------------------
+
+# _hosts_cgroups - records "MOUNT-POINT OUR-DIRECTORY" for each hierarchy.
+_hosts_cgroups()
+{
+	local mnt dir
+	awk '{ for (i = 7; $i != "-"; i++); }
+		$(i + 1) ~ /^cgroup2?$/ && !seen[$5]++ { print $5 }' \
+		/proc/self/mountinfo |
+	while read -r mnt; do
+		[ -w "$mnt/cgroup.procs" ] || continue
+		echo "$mnt $mnt/${BED##*/}"
+	done >"$BED/state/cgroups"
+	while read -r mnt dir; do
+		mkdir "$dir"
+		_cgroup_init "$mnt" "$dir"
+	done <"$BED/state/cgroups"
+}
+
+# _cgroup_init PARENT DIR - makes DIR ready to hold processes.
+_cgroup_init()
+{
+	local f c=()
+	if [ -e "$2/cpuset.mems" ] && [ -e "$2/cgroup.clone_children" ]; then
+		for f in cpuset.cpus cpuset.mems; do
+			cat "$1/$f" >"$2/$f"
+		done
+		echo 1 >"$2/cgroup.clone_children"
+	fi
+	if [ -e "$2/cgroup.subtree_control" ]; then
+		read -ra c <"$2/cgroup.controllers" || :
+		for f in "${c[@]}"; do
+			echo "+$f" >"$2/cgroup.subtree_control" || :
+		done 2>/dev/null
+	fi
+}
+
+_hosts_fs()
+{
+	local name=$1 fs=$2 dir=$BED/fs/$1 img=$BED/img/$1
+	mkdir -p "$dir"
+	case $fs in
+	tmpfs)
+		mount -t tmpfs -o mode=755,size=75% vzbed "$dir"
+		return
+		;;
+	ext4) set -- mkfs.ext4 -q -F -m 0 -i 8192 -E lazy_itable_init=1 ;;
+	xfs) set -- mkfs.xfs -q -f ;;
+	btrfs) set -- mkfs.btrfs -q -f ;;
+	*)
+		_hosts_say "unknown file system: $fs"
+		return 1
+		;;
+	esac
+	truncate -s "${HOSTS_SIZE:-8G}" "$img" || return
+	PATH=$PATH:$HOSTS_SYSPATH "$@" "$img" || return
+	mount -t "$fs" -o loop "$img" "$dir"
+}
+
+# _hosts_etc NAME - the files that make the host another one than this machine.
+_hosts_etc()
+{
+	local name=$1 root=$BED/fs/$1 n t
+	cp -a /etc "$root/" || return
+	rm -rf "$root/etc/ssh" "$root/etc/vz" "$root/etc/mtab"
+	mkdir -p "$root/etc/ssh"
+	ln -s /proc/self/mounts "$root/etc/mtab"
+	echo "$name" >"$root/etc/hostname"
+	{
+		echo "127.0.0.1 localhost"
+		echo "::1 localhost ip6-localhost"
+		for n in "${HOSTS_NAMES[@]}"; do
+			echo "$(host_addr "$n") $n"
+			echo "$(host_addr "$n" 6) $n"
+		done
+	} >"$root/etc/hosts"
+	# As Debian ships it.
+	cat >"$root/etc/ssh/ssh_config" <<-'END'
+	Include /etc/ssh/ssh_config.d/*.conf
+	Host *
+	    SendEnv LANG LC_*
+	    HashKnownHosts yes
+	END
+	cp /etc/ssh/moduli "$root/etc/ssh/" 2>/dev/null || :
+	mkdir -m 700 "$root/root" "$root/root/.ssh"
+	for t in ed25519 rsa ecdsa; do
+		set --
+		[ $t = rsa ] && set -- -b 2048
+		ssh-keygen -q -t $t "$@" -N '' -C "root@$name" \
+			-f "$root/etc/ssh/ssh_host_${t}_key" || return
+	done
+	ssh-keygen -q -t ed25519 -N '' -C "root@$name" \
+		-f "$root/root/.ssh/id_ed25519"
+}
+
+# _hosts_trust - the first host may log in on the others and knows them.
+_hosts_trust()
+{
+	local first=$BED/fs/${HOSTS_NAMES[0]}/root/.ssh n t
+	for n in "${HOSTS_NAMES[@]:1}"; do
+		install -m 600 "$first/id_ed25519.pub" \
+			"$BED/fs/$n/root/.ssh/authorized_keys"
+		for t in ed25519 rsa ecdsa; do
+			echo "$n,$(host_addr "$n"),$(host_addr "$n" 6)" \
+				"$(cut -d' ' -f1,2 \
+				"$BED/fs/$n/etc/ssh/ssh_host_${t}_key.pub")"
+		done >>"$first/known_hosts"
+	done
+}
+
+# _hosts_hold CMD ... - starts CMD so that it dies with this shell and no
+# signal of the terminal reaches it; HOLD_PID is its pid.
+_hosts_hold()
+{
+	setpriv --pdeathsig KILL setsid "$@" </dev/null &
+	HOLD_PID=$!
+	echo "$HOLD_PID" >>"$BED/state/holders"
+	disown "$HOLD_PID"
+}
+
+_hosts_other_net()
+{
+	[ "$(readlink "/proc/$1/ns/net")" != "$(readlink /proc/self/ns/net)" ]
+}
+
+_hosts_ready()
+{
+	[ -s "$BED/state/$1.ready" ] || ! kill -0 "$2" 2>/dev/null
+}
+
+_hosts_start()
+{
+	local name=$1
+	_hosts_hold "${HOSTS_LIB%/*}/host-init" cgroup "$BED" "$name" \
+		>"$BED/state/$name.log" 2>&1
+	HOST_PID[$name]=$HOLD_PID
+}
+
+# _hosts_started NAME - waits until it is whole; its process 1 becomes known.
+_hosts_started()
+{
+	local name=$1
+	if ! _hosts_wait 20 _hosts_ready "$name" "${HOST_PID[$name]}" ||
+		! [ -s "$BED/state/$name.ready" ]; then
+		_hosts_say "host $name did not start:"
+		cat "$BED/state/$name.log" >&2
+		return 1
+	fi
+	HOST_PID[$name]=$(<"$BED/state/$name.pid")
+}
+
+_hosts_link()
+{
+	local name=$1 pid=${HOST_PID[$1]}
+	_hosts_net "$BED_SWITCH" ip link add "v-$name" type veth \
+		peer name eth0 netns "$pid"
+	_hosts_net "$BED_SWITCH" ip link set "v-$name" master br0 up
+	_hosts_net "$pid" ip -b - <<-END
+	link set lo up
+	link set eth0 up
+	addr add $(host_addr "$name")/24 dev eth0
+	addr add $(host_addr "$name" 6)/64 dev eth0 nodad
+	END
+}
+
+hosts_up()
+{
+	local fs=tmpfs n
+	local -A fs_of=()
+	if [ -n "$BED" ]; then
+		_hosts_say "there are hosts already: $BED"
+		return 1
+	fi
+	hosts_possible || { _hosts_say "$HOSTS_WHY"; return 1; }
+	case ${1:-} in
+	tmpfs | ext4 | xfs | btrfs)
+		fs=$1
+		shift
+		;;
+	esac
+	[ $# -gt 0 ] || set -- a b
+	for n; do
+		HOSTS_NAMES+=("${n%%=*}")
+		HOST_NUM[${n%%=*}]=${#HOSTS_NAMES[@]}
+		fs_of[${n%%=*}]=$fs
+		case $n in *=*) fs_of[${n%%=*}]=${n#*=} ;; esac
+	done
+	# The name is known before the directory is there, so that a signal at
+	# any time finds what to remove.
+	BED=${TMPDIR:-/tmp}/vzbed.$BASHPID.$RANDOM
+	BED_TMP=$BED/tmp
+	[ "${HOSTS_NO_TRAPS:-}" ] || _hosts_traps
+	if ! _hosts_up_all; then
+		_hosts_say "could not bring the hosts up"
+		hosts_down
+		return 1
+	fi
+}
+
+# The steps of hosts_up. Each is checked, since a caller that tests our status
+# has switched errexit off.
+_hosts_up_all()
+{
+	local n
+	mkdir -m 700 "$BED" || return
+	BED=$(readlink -f "$BED")
+	BED_TMP=$BED/tmp
+	mkdir "$BED/state" "$BED/fs" "$BED/img" "$BED/tmp" || return
+	# Users of the hosts that are not root get at the scratch directory.
+	chmod 711 "$BED" && chmod 700 "$BED/state" "$BED/fs" "$BED/img" || return
+	: >"$BED/state/cgroups"
+	printf '%s\n' "$VZ_TOP" "$VZ_BUILDDIR" "$BED_TMP" \
+		${HOSTS_SHARED:+"$HOSTS_SHARED"} >"$BED/state/shared"
+	_hosts_guard || return
+	_hosts_cgroups || return
+	_hosts_hold unshare -n -- bash -c 'exec sleep infinity' switch "$BED"
+	BED_SWITCH=$HOLD_PID
+	for n in "${HOSTS_NAMES[@]}"; do
+		_hosts_fs "$n" "${fs_of[$n]}" || return
+		_hosts_etc "$n" || return
+		_hosts_start "$n" || return
+	done
+	_hosts_trust || return
+	_hosts_wait 5 _hosts_other_net "$BED_SWITCH" || return
+	_hosts_net "$BED_SWITCH" ip link add br0 type bridge || return
+	_hosts_net "$BED_SWITCH" ip link set br0 up || return
+	for n in "${HOSTS_NAMES[@]}"; do
+		_hosts_started "$n" || return
+		_hosts_link "$n" || return
+		host_sshd_conf "$n" '' || return
+		_sshd_start "$n" 22 || return
+	done
+}
+
+# --- using them -------------------------------------------------------------
+
+host_addr()
+{
+	local n=${HOST_NUM[$1]:?no such host}
+	if [ "${2:-4}" = 6 ]; then
+		echo "$HOSTS_NET6::$n"
+	else
+		echo "$HOSTS_NET4.$n"
+	fi
+}
+
+host_dir()
+{
+	: "${HOST_NUM[$1]:?no such host}"
+	echo "$BED/fs/$1"
+}
+
+# _on_exec HOST CMD ... - becomes CMD on that host; for subshells.
+_on_exec()
+{
+	local host=$1 mnt dir
+	shift
+	# Where the v2 hierarchy is delegated, a process may only be moved by
+	# one that is inside; v1 does not care, and joining it is slow.
+	while read -r mnt dir; do
+		[ -e "$dir/cgroup.subtree_control" ] || continue
+		echo "$BASHPID" >"$dir/$host/init.scope/cgroup.procs" || :
+	done <"$BED/state/cgroups"
+	HOME=/root USER=root LOGNAME=root \
+	PATH=${HOSTS_PATH:+$HOSTS_PATH:}$(_hosts_path):$HOSTS_SYSPATH \
+	exec nsenter -t "${HOST_PID[$host]:?no such host}" \
+		-m -n -p -u -C -- "$@"
+}
+
+_hosts_path()
+{
+	echo "$VZ_BUILDDIR/vzmigrate:$VZ_BUILDDIR/tests/tools"
+}
+
+on()
+{
+	(_on_exec "$@")
+}
+
+on_bg()
+{
+	(_on_exec "$@") &
+	ON_BG=$!
+	_hosts_wait 5 _on_child "$ON_BG"
+}
+
+# The command is the child of nsenter, which forks into the pid namespace.
+_on_child()
+{
+	local c
+	kill -0 "$1" 2>/dev/null || return 0
+	c=$(tr '\0' ' ' 2>/dev/null <"/proc/$1/cmdline")
+	case $c in nsenter\ *) ;; *) return 1 ;; esac
+	# There is no newline at the end of it: read says 1.
+	read -r ON_PID _ <"/proc/$1/task/$1/children" || [ -n "$ON_PID" ]
+}

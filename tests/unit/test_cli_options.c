@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Unit tests of the command line, its words and the exit codes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "cli/exitcode.h"
+#include "cli/options.h"
+
+#define ARGS_MAX 16
+
+/* Parse a line of words separated by blanks; '' is an empty word. */
+struct parsed {
+	struct options o;
+	struct err e;
+	int rc;
+	char line[1024];
+};
+
+static void
+parse(struct parsed *p, const char *line)
+{
+	char *argv[ARGS_MAX + 1], *save = NULL;
+	int argc = 0;
+
+	memset(p, 0, sizeof(*p));
+	snprintf(p->line, sizeof(p->line), "%s", line);
+	argv[argc++] = (char *)"vzmigrate";
+	for (char *w = strtok_r(p->line, " ", &save); w;
+	     w = strtok_r(NULL, " ", &save)) {
+		assert_true(argc < ARGS_MAX);
+		argv[argc++] = strcmp(w, "''") == 0 ? w + 2 : w;
+	}
+	argv[argc] = NULL;
+	p->rc = options_parse(argc, argv, &p->o, &p->e);
+}
+
+/* ---- what is refused: the text names the option ---- */
+
+static const struct {
+	const char *line;
+	const char *says; /* beginning of the text */
+} bad[] = {
+	{ "", "the destination is missing" },
+	{ "host", "the container is missing" },
+	{ "-r no host", "the container is missing" },
+	{ "host ''", "'': the container's name is empty" },
+	{ "host :5", "':5': the container's name is empty" },
+	{ "host 1:2:3:4:5", "'1:2:3:4:5': a container is given as" },
+	{ "--kind=dir host /a:/b:/c", "'/a:/b:/c': a directory is given as" },
+	{ "--kind=dir host /a:", "'/a:': the directory on the destination" },
+	{ "host /a:/b:/c", "'/a:/b:/c': a directory is given as" },
+	{ "host 1 1", "1 is given twice" },
+	{ "-r maybe host 1", "-r/--remove-area: 'maybe' is neither" },
+	{ "host 1 -r", "-r/--remove-area: a value is missing" },
+	{ "host 1 --remove-area", "-r/--remove-area: a value is missing" },
+	{ "--kind=xen host 1", "--kind: 'xen' is not a kind" },
+	{ "--metadata=loose host 1", "--metadata: 'loose' is neither" },
+	{ "--streams=4 host 1", "--streams: '4' is not possible" },
+	{ "--streams= host 1", "--streams: '' is not possible" },
+	{ "--nodeps=disk_space host 1",
+	  "-f/--nodeps: 'disk_space' is not a check" },
+	{ "-f=rate host 1", "-f/--nodeps: 'rate' is not a check" },
+	{ "--nodeps=cpu,bindmount host 1",
+	  "-f/--nodeps: 'bindmount' is not a check" },
+	{ "-p 0 host 1", "-p/--port: '0' is not a port" },
+	{ "-p x host 1", "-p/--port: 'x' is not a port" },
+	{ "--ssh=-X host 1", "--ssh: " },
+	{ "--cipher= host 1", "--cipher: '' is empty" },
+	{ "--new-id= host 1", "--new-id: '' is empty" },
+	{ "--new-id=5 host 1 2", "--new-id is for one container, 2 are" },
+	{ "--new-name=a host 1 2", "--new-name is for one container" },
+	{ "--new-private=/a host 1 2", "--new-private is for one container" },
+	{ "--dst=/a host 1 2", "--new-private is for one container" },
+	{ "--new-root=/a host 1 2", "--new-root is for one container" },
+	{ "--new-id=5 host 1:6", "--new-id '5' contradicts '6'" },
+	{ "--quiet -v host 1", "--quiet and -v/--verbose exclude" },
+	{ "--check-only=yes host 1", "--check-only takes no value" },
+	{ "--frobnicate host 1", "unknown or ambiguous option --frobnicate" },
+	{ "--new host 1", "unknown or ambiguous option --new" },
+	{ "-Q host 1", "unknown option -Q" },
+	{ "-1 host", "unknown option -1" },
+	/* Of the namesakes, not done here: each by its name. */
+	{ "--live host 1", "--live: " },
+	{ "--online host 1", "--online: " },
+	{ "--rsync=-z host 1", "--rsync: rsync is not used" },
+	{ "-c host 1", "-c/--compact: " },
+	{ "--compact host 1", "-c/--compact: " },
+	{ "-s host 1", "-s/--snapshot: " },
+	{ "--compress host 1", "--compress: " },
+	{ "--limit-speed=9 host 1", "-l/--limit-speed: " },
+	{ "-l root host 1", "-l/--limit-speed: " },
+	{ "--timeout=9 host 1", "--timeout: " },
+	{ "--keep-images host 1", "--keep-images: " },
+	{ "--keeper host 1", "--keeper: " },
+	{ "--keeper=5 host 1", "--keeper: " },
+	{ "--noiter host 1", "--noiter: " },
+	{ "--lazy host 1", "--lazy: " },
+	{ "--require-realtime host 1", "--require-realtime: " },
+	{ "--readonly host 1", "--readonly: " },
+	{ "--nonsharedfs host 1", "--nonsharedfs: " },
+	{ "--keep-src host 1", "--keep-src: use -r no" },
+	{ "--private=/a host 1", "--private: use --new-private" },
+	{ "--new-uuid host 1", "--new-uuid: " },
+	{ "--config=/a host 1", "--config: " },
+	{ "--run-as=7 host 1", "--run-as: " },
+	{ "-z host 1", "-z/--eztempl: " },
+	{ "--ignore-backup-disk host 1", "--ignore-backup-disk: " },
+	{ "--noevent host 1", "--noevent: " },
+	{ "--aprogress host 1", "--aprogress: use --json" },
+	{ "--skiplock host 1", "--skiplock: " },
+	{ "--skipregister host 1", "--skipregister: " },
+	{ "--socket host 1", "--socket: " },
+	{ "--probe-ciphers host", "--probe-ciphers: " },
+	{ "--probe-ciphers=5 host", "--probe-ciphers: " },
+	{ "--take-back host 1", "--take-back: " },
+};
+
+static void
+test_refused(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct parsed p;
+
+		parse(&p, bad[i].line);
+		if (p.rc != E_USAGE ||
+		    strncmp(p.e.text, bad[i].says, strlen(bad[i].says)) != 0) {
+			print_error("'%s': code %d, text \"%s\"\n", bad[i].line,
+				    p.rc, p.e.text);
+		}
+		assert_int_equal(p.rc, E_USAGE);
+		assert_int_equal(strncmp(p.e.text, bad[i].says,
+					 strlen(bad[i].says)),
+				 0);
+		assert_null(strchr(p.e.text, '\n'));
+		assert_int_equal(exitcode_of(p.rc, STEP_NONE, false),
+				 EXITCODE_USAGE);
+		options_fini(&p.o);
+	}
+}
+
+/* ---- what is understood ---- */
+
+static void
+test_words(void **state)
+{
+	struct parsed p;
+
+	(void)state;
+	parse(&p, "u@h 101 102:202 103::/p 104:204:/p:/r web:web2");
+	assert_int_equal(p.rc, 0);
+	assert_string_equal(p.o.target.user, "u");
+	assert_string_equal(p.o.target.host, "h");
+	assert_string_equal(p.o.target_text, "u@h");
+	assert_int_equal(p.o.ncts, 5);
+	assert_string_equal(p.o.cts[0].word, "101");
+	assert_null(p.o.cts[0].new_id);
+	assert_string_equal(p.o.cts[1].new_id, "202");
+	assert_null(p.o.cts[2].new_id);
+	assert_string_equal(p.o.cts[2].new_private, "/p");
+	assert_string_equal(p.o.cts[3].new_root, "/r");
+	assert_string_equal(p.o.cts[4].new_id, "web2");
+	assert_int_equal(p.o.plan.remove, PLAN_REMOVE_DEFAULT);
+	options_fini(&p.o);
+
+	parse(&p, "--kind=dir h /srv/a:/srv/b /srv/c\\:d:/e\\\\f");
+	assert_int_equal(p.rc, 0);
+	assert_string_equal(p.o.plan.kind->name, "dir");
+	assert_string_equal(p.o.cts[0].word, "/srv/a");
+	assert_string_equal(p.o.cts[0].new_private, "/srv/b");
+	assert_null(p.o.cts[0].new_id);
+	assert_string_equal(p.o.cts[1].word, "/srv/c:d");
+	assert_string_equal(p.o.cts[1].new_private, "/e\\f");
+	options_fini(&p.o);
+
+	/* A path needs no kind to be taken apart as one. */
+	parse(&p, "h /srv/a:/srv/b");
+	assert_int_equal(p.rc, 0);
+	assert_null(p.o.plan.kind);
+	assert_string_equal(p.o.cts[0].new_private, "/srv/b");
+	options_fini(&p.o);
+}
+
+static void
+test_values(void **state)
+{
+	struct parsed p;
+
+	(void)state;
+	parse(&p, "h 1 --new-id=2 --new-name n --new-private /p --new-root=/r "
+		  "--lxcpath=/l --dst-lxcpath=/dl --vz-conf=/v "
+		  "--dst-vz-conf=/dv");
+	assert_int_equal(p.rc, 0);
+	assert_string_equal(p.o.cts[0].new_id, "2");
+	assert_string_equal(p.o.cts[0].new_name, "n");
+	assert_string_equal(p.o.cts[0].new_private, "/p");
+	assert_string_equal(p.o.cts[0].new_root, "/r");
+	assert_string_equal(p.o.plan.host.lxcpath, "/l");
+	assert_string_equal(p.o.plan.dst_lxcpath, "/dl");
+	assert_string_equal(p.o.plan.host.vz_conf, "/v");
+	assert_string_equal(p.o.plan.dst_vz_conf, "/dv");
+	options_fini(&p.o);
+
+	parse(&p, "-r no -p 2222 -i key -J jump --ssh-config=none "
+		  "--ssh=-4 --cipher=aes256-ctr --mac=hmac-sha2-256 "
+		  "--agent=/x/agent h 1");
+	assert_int_equal(p.rc, 0);
+	assert_int_equal(p.o.plan.remove, PLAN_REMOVE_NO);
+	assert_int_equal(p.o.ssh.port, 2222);
+	assert_int_equal(p.o.ssh.identities.n, 1);
+	assert_string_equal(p.o.ssh.jump, "jump");
+	assert_string_equal(p.o.ssh.config, "none");
+	assert_string_equal(p.o.cipher, "aes256-ctr");
+	assert_string_equal(p.o.mac, "hmac-sha2-256");
+	assert_string_equal(p.o.agent, "/x/agent");
+	options_fini(&p.o);
+}
+
+static void
+test_switches(void **state)
+{
+	struct parsed p;
+
+	(void)state;
+	parse(&p, "-r yes --keep-dst --dry-run --metadata=warn --json -vv -v "
+		  "-t h 1");
+	assert_int_equal(p.rc, 0);
+	assert_int_equal(p.o.plan.remove, PLAN_REMOVE_YES);
+	assert_true(p.o.plan.keep_dst);
+	assert_true(p.o.plan.check_only);
+	assert_int_equal(p.o.plan.metadata, META_WARN);
+	assert_true(p.o.json);
+	assert_true(p.o.times);
+	assert_int_equal(p.o.verbose, 3);
+	options_fini(&p.o);
+
+	parse(&p, "--allow-cipher=aes128-cbc --allow-cipher=3des-cbc "
+		  "--ssh-cipher=aes128-cbc --check-only --quiet h 1");
+	assert_int_equal(p.rc, 0);
+	assert_int_equal(p.o.nallow, 2);
+	assert_string_equal(p.o.allow[1], "3des-cbc");
+	assert_string_equal(p.o.cipher, "aes128-cbc");
+	assert_true(p.o.plan.check_only);
+	assert_true(p.o.quiet);
+	options_fini(&p.o);
+}
+
+/* Of the namesakes, meaning nothing here or so anyway. */
+static void
+test_accepted(void **state)
+{
+	static const char *const lines[] = {
+		"--ssh-mux h 1",   "-f h 1",	     "--nodeps h 1",
+		"-fcpu h 1",	   "-f=all h 1",     "--nodeps=cpu,ipv6 h 1",
+		"--nostart h 1",   "--nodeps=all h 1", "--nodeps=cpu_check h 1",
+		"--nocompress h 1", "-W h 1",	     "--whole-file h 1",
+		"-b h 1",	   "--batch h 1",    "--streams=1 h 1",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		struct parsed p;
+
+		parse(&p, lines[i]);
+		if (p.rc) {
+			print_error("'%s': %s\n", lines[i], p.e.text);
+		}
+		assert_int_equal(p.rc, 0);
+		assert_int_equal(p.o.ncts, 1);
+		assert_string_equal(p.o.target.host, "h");
+		options_fini(&p.o);
+	}
+}
+
+static void
+test_actions(void **state)
+{
+	static const char *const helps[] = { "-h", "--help", "--usage",
+					     "-h --live" };
+	struct parsed p;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(helps) / sizeof(helps[0]); i++) {
+		parse(&p, helps[i]);
+		assert_int_equal(p.rc, 0);
+		assert_int_equal(p.o.action, OPTIONS_HELP);
+		options_fini(&p.o);
+	}
+	parse(&p, "--version");
+	assert_int_equal(p.rc, 0);
+	assert_int_equal(p.o.action, OPTIONS_VERSION);
+	options_fini(&p.o);
+}
+
+/* Every option that is done is in the help, and no line is too long. */
+static void
+test_help(void **state)
+{
+	static const char *const shown[] = {
+		"-r, --remove-area", "--keep-dst",  "--new-id",	  "--new-name",
+		"--new-private",     "--new-root",  "--kind",	  "--lxcpath",
+		"--dst-lxcpath",     "--vz-conf",   "--dst-vz-conf",
+		"--check-only",	     "--metadata",  "-p, --port",
+		"-i, --identity",    "-J, --jump",  "--ssh-config",
+		"--ssh=",	     "--cipher",    "--mac",
+		"--allow-cipher",    "--agent",	    "--json",	  "--quiet",
+		"-v, --verbose",     "-t, --times", "-h, --help", "--version",
+		"  20  ",	     "  65  ",
+	};
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	(void)state;
+	assert_non_null(f);
+	options_help(f);
+	assert_int_equal(fclose(f), 0);
+	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+		if (!strstr(text, shown[i])) {
+			print_error("not in the help: %s\n", shown[i]);
+		}
+		assert_non_null(strstr(text, shown[i]));
+	}
+	assert_null(strstr(text, "--live"));
+	for (char *l = text; *l;) {
+		size_t n = strcspn(l, "\n");
+
+		assert_true(n <= 100);
+		l += n + (l[n] == '\n');
+	}
+	free(text);
+}
+
+/* ---- exit codes ---- */
+
+static void
+test_exitcodes(void **state)
+{
+	static const struct {
+		int code;
+		enum steps_step step;
+		bool remote;
+		int want;
+	} v[] = {
+		{ E_NONE, STEP_NONE, false, 0 },
+		{ E_USAGE, STEP_CHECK, true, 1 },
+		{ E_CONNECT, STEP_CONNECT, false, 4 },
+		{ E_HOSTKEY, STEP_CONNECT, false, 4 },
+		{ E_AUTH, STEP_CONNECT, false, 4 },
+		{ E_VERSION, STEP_CONNECT, false, 4 },
+		{ E_PROTOCOL, STEP_CONNECT, false, 4 },
+		{ E_TIMEOUT, STEP_CONNECT, false, 4 },
+		{ E_CLOSED, STEP_CONNECT, false, 4 },
+		{ E_CLOSED, STEP_CHECK, false, 6 },
+		{ E_CLOSED, STEP_PASSES, false, 6 },
+		{ E_TIMEOUT, STEP_PASSES, false, 6 },
+		{ E_NOSPACE, STEP_CHECK, true, 6 },
+		{ E_DENIED, STEP_CHECK, true, 6 },
+		{ E_SYSTEM, STEP_RESERVE, true, 6 },
+		{ E_SYSTEM, STEP_PASSES, false, 6 },
+		{ E_CHANGED, STEP_PASSES, false, 6 },
+		{ E_EXISTS, STEP_CHECK, true, 9 },
+		{ E_EXISTS, STEP_TAKE_OVER, true, 9 },
+		{ E_NOT_FOUND, STEP_LOCK, false, 10 },
+		{ E_CONFIG, STEP_LOCK, false, 15 },
+		{ E_CONFIG, STEP_CHECK, true, 19 },
+		{ E_BUSY, STEP_LOCK, false, 20 },
+		{ E_BUSY, STEP_CONNECT, true, 20 },
+		{ E_NOMEM, STEP_LOCK, false, 64 },
+		{ E_SYSTEM, STEP_NONE, false, 64 },
+		{ E_SYSTEM, STEP_LOCK, false, 64 },
+		{ E_DENIED, STEP_LOCK, false, 64 },
+		{ E_SYSTEM, STEP_RETIRE, false, 64 },
+		{ E_UNKNOWN, STEP_TAKE_OVER, false, 65 },
+		{ E_UNKNOWN, STEP_CONNECT, false, 65 },
+		{ E_VERIFY, STEP_FINAL, false, 67 },
+		{ E_UNSUPPORTED, STEP_LOCK, false, 68 },
+		{ E_STATE, STEP_LOCK, false, 69 },
+		{ E_CANCELLED, STEP_PASSES, false, 70 },
+		{ E_CORRUPT, STEP_LOCK, false, 71 },
+		{ E_FENCED, STEP_PASSES, true, 72 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		int got = exitcode_of(v[i].code, v[i].step, v[i].remote);
+
+		if (got != v[i].want) {
+			print_error("%s in %s: %d, want %d\n",
+				    err_name(v[i].code), steps_name(v[i].step),
+				    got, v[i].want);
+		}
+		assert_int_equal(got, v[i].want);
+	}
+	/* Whatever the error, the step and the side: a documented code. */
+	for (int code = E_NOMEM; code >= E_STOP; code--) {
+		for (int step = STEP_NONE; step <= STEP_LAST; step++) {
+			int x = exitcode_of(code, (enum steps_step)step,
+					    step % 2);
+			const struct exitcode_row *r = exitcode_rows;
+
+			while (r->text && (int)r->code != x) {
+				r++;
+			}
+			assert_non_null(r->text);
+			assert_int_not_equal(x, 0);
+		}
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_words),
+		cmocka_unit_test(test_values),
+		cmocka_unit_test(test_switches),
+		cmocka_unit_test(test_accepted),
+		cmocka_unit_test(test_actions),
+		cmocka_unit_test(test_help),
+		cmocka_unit_test(test_exitcodes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

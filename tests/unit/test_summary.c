@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Unit tests of report/summary. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "report/summary.h"
+
+static struct summary
+full(void)
+{
+	static const struct summary_stage stages[] = {
+		{ "pass 1", 2500, 24000, 1000000000 },
+		{ "final pass", 250, 500, 100000000 },
+	};
+	struct summary s = SUMMARY_INIT;
+
+	s.ct = "101";
+	s.destination = "root@host";
+	s.session = "ab12";
+	s.kind = "lxc";
+	s.files = 24500;
+	s.bytes = 1100000000;
+	s.wire_bytes = 523809524;
+	s.ms = 3204;
+	s.copy_ms = 2750;
+	s.downtime_ms = 350;
+	s.passes = 2;
+	s.resent = 100000000;
+	s.final_bytes = 4000000;
+	s.streams = 4;
+	s.compress = "zstd";
+	s.cipher = "aes128-gcm@openssh.com";
+	s.cipher_by = "probe";
+	s.cipher_gain = 2.643;
+	s.cipher_default = "chacha20-poly1305@openssh.com";
+	s.ssh_config = "Ciphers ^aes128-gcm@openssh.com";
+	s.source_kept = "/vz/private/101.migrated";
+	s.verified = 1;
+	s.warnings = 1;
+	s.stages = stages;
+	s.nstages = 2;
+	return s;
+}
+
+#define LINE                                                              \
+	"vzmigrate: moved CT 101 to root@host: session=ab12 kind=lxc "    \
+	"files=24500 bytes=1100000000 wire_bytes=523809524 ratio=2.10 "   \
+	"seconds=3.204 rate=400000000 downtime=0.350 passes=2 "           \
+	"resent=100000000 final_bytes=4000000 streams=4 compress=zstd "   \
+	"cipher=aes128-gcm@openssh.com cipher_by=probe cipher_gain=2.64 " \
+	"cipher_default=chacha20-poly1305@openssh.com "                   \
+	"source_kept=/vz/private/101.migrated verified=true warnings=1\n"
+
+static void
+want(const struct summary *s, enum summary_format f, const char *text)
+{
+	struct err e = { 0 };
+	char *got = summary_text(s, f, &e);
+
+	assert_non_null(got);
+	assert_string_equal(got, text);
+	free(got);
+}
+
+static void
+test_line(void **state)
+{
+	struct summary s = full(), min = SUMMARY_INIT;
+
+	(void)state;
+	want(&s, SUMMARY_LINE, LINE);
+	min.ct = "a";
+	min.destination = "h";
+	min.result = SUMMARY_COPIED;
+	want(&min, SUMMARY_LINE,
+	     "vzmigrate: copied CT a to h: files=0 bytes=0 seconds=0.000 "
+	     "warnings=0\n");
+	want(&min, SUMMARY_HUMAN,
+	     "vzmigrate: copied CT a to h: files=0 bytes=0 seconds=0.000 "
+	     "warnings=0\n"
+	     "  0 files, 0 B in 0.00 s\n");
+}
+
+static void
+test_human(void **state)
+{
+	struct summary s = full();
+
+	(void)state;
+	want(&s, SUMMARY_HUMAN,
+	     LINE
+	     "  24500 files, 1.1 GB in 3.20 s (copying at 400 MB/s), "
+	     "2 passes, 4 streams, zstd 2.10:1\n"
+	     "  downtime 0.35 s (final pass read 4.0 MB)\n"
+	     "  cipher aes128-gcm@openssh.com, chosen by probe: 2.64 times "
+	     "the speed of chacha20-poly1305@openssh.com\n"
+	     "  permanent with, in ssh_config: Ciphers "
+	     "^aes128-gcm@openssh.com\n"
+	     "  pass 1                      2.50 s      24000 files    1.0 GB\n"
+	     "  final pass                  0.25 s        500 files    100 MB\n"
+	     "  the source's copy is kept: /vz/private/101.migrated\n"
+	     "  1 warning, see above\n");
+}
+
+static void
+test_failed(void **state)
+{
+	struct summary s = SUMMARY_INIT;
+
+	(void)state;
+	s.result = SUMMARY_FAILED;
+	s.ct = "my ct\n";
+	s.destination = "root@\x1b[2Jh";
+	s.ms = 1;
+	s.mac = "hmac-sha2-256";
+	s.cipher = "aes256-ctr";
+	s.step = "passes";
+	s.owner = "source";
+	s.error = "cannot \"read\" \\ \xff";
+	want(&s, SUMMARY_HUMAN,
+	     "vzmigrate: failed CT \"my ct\\x0a\" to \"root@\\x1b[2Jh\": "
+	     "files=0 bytes=0 seconds=0.001 cipher=aes256-ctr "
+	     "mac=hmac-sha2-256 warnings=0 step=passes owner=source "
+	     "error=\"cannot \\x22read\\x22 \\x5c \\xff\"\n"
+	     "  0 files, 0 B in 0.00 s\n"
+	     "  cipher aes256-ctr with hmac-sha2-256\n"
+	     "  failed at step passes; the CT belongs to: source\n");
+	/* What only a failure has is not told of a success. */
+	s.result = SUMMARY_CHECKED;
+	s.ct = "1";
+	s.destination = "";
+	want(&s, SUMMARY_LINE,
+	     "vzmigrate: checked CT 1 to \"\": files=0 bytes=0 seconds=0.001 "
+	     "cipher=aes256-ctr mac=hmac-sha2-256 warnings=0\n");
+}
+
+static void
+test_json(void **state)
+{
+	struct summary s = full();
+	struct err e = { 0 };
+	char *text;
+	json_t *o, *stages;
+	const char *result, *ct, *cipher;
+	double seconds, ratio, gain, first;
+	json_int_t files, rate;
+	int verified;
+
+	(void)state;
+	text = summary_text(&s, SUMMARY_JSON, &e);
+	assert_non_null(text);
+	/* one line */
+	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+	o = json_loads(text, 0, NULL);
+	assert_non_null(o);
+	assert_int_equal(json_unpack(o,
+				     "{s:s,s:s,s:s,s:f,s:f,s:f,s:I,s:I,s:b,"
+				     "s:[{s:f},{}],s:o}",
+				     "result", &result, "ct", &ct, "cipher",
+				     &cipher, "seconds", &seconds, "ratio",
+				     &ratio, "cipher_gain", &gain, "files",
+				     &files, "rate", &rate, "verified",
+				     &verified, "stages", "seconds", &first,
+				     "stages", &stages),
+			 0);
+	assert_string_equal(result, "moved");
+	assert_string_equal(ct, "101");
+	assert_string_equal(cipher, "aes128-gcm@openssh.com");
+	assert_true(seconds > 3.2039 && seconds < 3.2041);
+	assert_true(ratio > 2.099 && ratio < 2.101);
+	assert_true(gain > 2.639 && gain < 2.641);
+	assert_true(first > 2.499 && first < 2.501);
+	assert_int_equal(files, 24500);
+	assert_int_equal(rate, 400000000);
+	assert_true(verified);
+	assert_int_equal(json_array_size(stages), 2);
+	assert_null(json_object_get(o, "mac"));
+	assert_null(json_object_get(o, "error"));
+	assert_string_equal(json_string_value(json_object_get(o, "event")),
+			    "summary");
+	json_decref(o);
+	free(text);
+}
+
+static void
+test_json_bytes(void **state)
+{
+	struct summary s = SUMMARY_INIT;
+	struct err e = { 0 };
+	char *text;
+	json_t *o;
+
+	(void)state;
+	s.ct = "a\xff\n";
+	s.destination = "h\xc3\xa9";
+	text = summary_text(&s, SUMMARY_JSON, &e);
+	o = json_loads(text, 0, NULL);
+	assert_string_equal(json_string_value(json_object_get(o, "ct")),
+			    "a\xef\xbf\xbd\n");
+	assert_string_equal(
+		json_string_value(json_object_get(o, "destination")),
+		"h\xc3\xa9");
+	json_decref(o);
+	free(text);
+}
+
+static void
+test_extremes(void **state)
+{
+	struct summary s = SUMMARY_INIT;
+
+	(void)state;
+	s.ct = "1";
+	s.destination = "h";
+	s.files = s.bytes = s.wire_bytes = UINT64_MAX;
+	s.copy_ms = 1000;
+	s.ms = -5;
+	s.cipher = "c";
+	s.cipher_gain = 1e300;
+	want(&s, SUMMARY_LINE,
+	     "vzmigrate: moved CT 1 to h: files=18446744073709551615 "
+	     "bytes=18446744073709551615 wire_bytes=18446744073709551615 "
+	     "ratio=1.00 seconds=0.000 rate=18446744073709551615 cipher=c "
+	     "warnings=0\n");
+}
+
+static void
+test_print(void **state)
+{
+	struct summary s = full();
+	struct err e = { 0 };
+	char got[4096] = "";
+	int fd[2];
+
+	(void)state;
+	assert_int_equal(pipe(fd), 0);
+	assert_int_equal(summary_print(&s, SUMMARY_LINE, fd[1], &e), 0);
+	assert_true(read(fd[0], got, sizeof(got) - 1) > 0);
+	assert_string_equal(got, LINE);
+	close(fd[0]);
+	close(fd[1]);
+	assert_int_equal(summary_print(&s, SUMMARY_LINE, fd[1], &e), E_SYSTEM);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_line),
+		cmocka_unit_test(test_human),
+		cmocka_unit_test(test_failed),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_json_bytes),
+		cmocka_unit_test(test_extremes),
+		cmocka_unit_test(test_print),
+	};
+
+	setlocale(LC_ALL, "");
+	return cmocka_run_group_tests_name("summary", tests, NULL, NULL);
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * dial: connects, and starts the agent. The channel given out wraps the one
+ * of ssh/: it owns the connection, and keeps what the remote shell said and
+ * how the command ended, so that dial_explain can say why no agent answered.
+ * One thread at a time; bytechan_wake alone comes from any.
+ */
+#include "config.h"
+
+#include "cli/dial.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/escape.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "cipher/cpu.h"
+#include "cipher/offer.h"
+#include "cipher/table.h"
+#include "ssh/conn.h"
+#include "ssh/prompt.h"
+#include "ssh/sshconf.h"
+
+#define AGENT "vzmigrate-agent"
+#define SAID_MAX 2048 /* bytes kept of the remote stderr */
+
+struct dial {
+	const struct options *o;
+	struct progress *progress; /* or NULL */
+	const int *stop;
+	struct sshconf conf;
+	struct offer offer;
+	struct prompt prompt;
+	char *dest;    /* "user@host"; owned */
+	char *host;    /* owned */
+	char *command; /* what is started there; owned */
+	bool sudo;     /* it begins with sudo */
+
+	char said[SAID_MAX]; /* what came on stderr, NUL-terminated */
+	size_t said_len;
+	int status;   /* exit status, -1 not known */
+	char sig[16]; /* signal that ended it, or "" */
+
+	char *cipher_c2s, *cipher_s2c, *mac_c2s; /* owned; or NULL */
+};
+
+/* ---- setting up ---- */
+
+static bool
+lib_has(const char *name, void *arg)
+{
+	(void)arg;
+	return conn_has_algorithm(table_find(ALG_CIPHER, name) ? 'c' : 'm',
+				  name);
+}
+
+static int
+build_offer(struct dial *d, struct err *e)
+{
+	const struct options *o = d->o;
+	struct offer_ask ask = {
+		.cipher = o->cipher,
+		.ssh_cipher = o->ssh.ciphers,
+		.cfg_ciphers = d->conf.ciphers,
+		.mac = o->mac,
+		.ssh_mac = o->ssh.macs,
+		.cfg_macs = d->conf.macs,
+		.allow = o->allow,
+		.nallow = o->nallow,
+		.here = cpu_aes(),
+		.there = HW_UNKNOWN,
+		.lib_has = lib_has,
+	};
+	int rc = offer_build(&ask, &d->offer, e);
+
+	for (size_t i = 0; i < d->offer.nwarnings; i++) {
+		log_warn("%s", d->offer.warnings[i]);
+	}
+	if (rc == 0) {
+		log_debug("ciphers offered (%s): %s; in return: %s",
+			  offer_by_name(d->offer.ciphers_by),
+			  d->offer.ciphers_out, d->offer.ciphers_in);
+		log_debug("MACs offered (%s): %s",
+			  offer_by_name(d->offer.macs_by), d->offer.macs_out);
+	}
+	return rc;
+}
+
+/* A question and the progress line do not share the terminal. */
+static int
+ask_paused(enum prompt_kind kind, const char *question, bool echo,
+	   char *answer, size_t len, void *arg, struct err *e)
+{
+	struct dial *d = arg;
+	int rc;
+
+	if (d->progress) {
+		progress_pause(d->progress);
+	}
+	rc = prompt_tty.ask(kind, question, echo, answer, len, prompt_tty.arg,
+			    e);
+	if (d->progress) {
+		progress_resume(d->progress);
+	}
+	return rc;
+}
+
+static int
+set_names(struct dial *d, struct err *e)
+{
+	const struct options *o = d->o;
+
+	d->sudo = !o->agent && strcmp(d->conf.user, "root") != 0;
+	d->host = strdup(o->target.host);
+	d->dest = io_asprintf(e, "%s@%s", d->conf.user, o->target.host);
+	d->command = strdup(o->agent ? o->agent
+			    : d->sudo ? "sudo -n " AGENT
+				      : AGENT);
+	return d->host && d->dest && d->command ? 0 : err_nomem(e);
+}
+
+int
+dial_new(const struct options *o, struct progress *progress, const int *stop,
+	 struct dial **out, struct err *e)
+{
+	struct dial *d = calloc(1, sizeof(*d));
+	int rc;
+
+	if (!d) {
+		return err_nomem(e);
+	}
+	d->o = o;
+	d->progress = progress;
+	d->stop = stop;
+	d->status = -1;
+	d->prompt = (struct prompt){ ask_paused, d };
+	rc = sshconf_resolve(&o->target, &o->ssh, &d->conf, e);
+	rc = rc < 0 ? rc : build_offer(d, e);
+	rc = rc < 0 ? rc : set_names(d, e);
+	if (rc < 0) {
+		dial_free(d);
+		return rc;
+	}
+	*out = d;
+	return 0;
+}
+
+static void
+forget_info(struct dial *d)
+{
+	free(d->cipher_c2s);
+	free(d->cipher_s2c);
+	free(d->mac_c2s);
+	d->cipher_c2s = d->cipher_s2c = d->mac_c2s = NULL;
+}
+
+void
+dial_free(struct dial *d)
+{
+	if (!d) {
+		return;
+	}
+	forget_info(d);
+	offer_fini(&d->offer);
+	sshconf_fini(&d->conf);
+	free(d->dest);
+	free(d->host);
+	free(d->command);
+	free(d);
+}
+
+const char *
+dial_dest(const struct dial *d)
+{
+	return d->dest;
+}
+
+const char *
+dial_host(const struct dial *d)
+{
+	return d->host;
+}
+
+void
+dial_get_info(const struct dial *d, struct dial_info *info)
+{
+	*info = (struct dial_info){
+		.cipher_c2s = d->cipher_c2s,
+		.cipher_s2c = d->cipher_s2c,
+		.mac_c2s = d->mac_c2s,
+		.cipher_by = d->cipher_c2s ? offer_by_name(d->offer.ciphers_by)
+					   : NULL,
+	};
+}
+
+/* ---- the channel ---- */
+
+struct wrap {
+	struct bytechan c;	/* first: what the link sees */
+	struct bytechan *inner; /* of ssh/; owned */
+	struct conn *conn;	/* owned */
+	struct dial *d;		/* borrowed */
+	bool ended;		/* the remote command is over */
+};
+
+static int
+wrap_data(const void *data, size_t len, void *arg, struct err *e)
+{
+	struct wrap *w = arg;
+
+	return w->c.on_data(data, len, w->c.arg, e);
+}
+
+static void
+wrap_stderr(const void *data, size_t len, void *arg)
+{
+	struct wrap *w = arg;
+	struct dial *d = w->d;
+	size_t room = SAID_MAX - 1 - d->said_len;
+	size_t n = len < room ? len : room;
+
+	memcpy(d->said + d->said_len, data, n);
+	d->said_len += n;
+	d->said[d->said_len] = '\0';
+	if (w->c.on_stderr) {
+		w->c.on_stderr(data, len, w->c.arg);
+	}
+}
+
+static int
+note_end(struct wrap *w, int rc)
+{
+	w->ended |= rc == E_CLOSED;
+	return rc;
+}
+
+static int
+wrap_write(struct bytechan *c, const void *data, size_t len,
+	   int64_t timeout_ms, struct err *e)
+{
+	struct wrap *w = (struct wrap *)c;
+
+	return note_end(w, bytechan_write(w->inner, data, len, timeout_ms, e));
+}
+
+static int
+wrap_service(struct bytechan *c, int64_t timeout_ms, struct err *e)
+{
+	struct wrap *w = (struct wrap *)c;
+
+	return note_end(w, bytechan_service(w->inner, timeout_ms, e));
+}
+
+static void
+wrap_wake(struct bytechan *c)
+{
+	bytechan_wake(((struct wrap *)c)->inner);
+}
+
+static int
+wrap_send_eof(struct bytechan *c, struct err *e)
+{
+	return bytechan_send_eof(((struct wrap *)c)->inner, e);
+}
+
+static void
+wrap_free(struct bytechan *c)
+{
+	struct wrap *w = (struct wrap *)c;
+	struct err e = { 0 };
+
+	if (w->ended &&
+	    conn_exit_status(w->inner, &w->d->status, w->d->sig, &e) < 0) {
+		w->d->status = -1;
+	}
+	bytechan_free(w->inner);
+	conn_close(w->conn);
+	free(w);
+}
+
+static const struct bytechan_ops wrap_ops = {
+	.write = wrap_write,
+	.service = wrap_service,
+	.wake = wrap_wake,
+	.send_eof = wrap_send_eof,
+	.free = wrap_free,
+};
+
+static char *
+copy(const char *s)
+{
+	return s && *s ? strdup(s) : NULL;
+}
+
+static void
+keep_info(struct dial *d, const struct conn *conn)
+{
+	const struct conn_info *i = conn_get_info(conn);
+
+	forget_info(d);
+	d->cipher_c2s = copy(i->cipher_c2s);
+	d->cipher_s2c = copy(i->cipher_s2c);
+	d->mac_c2s = copy(i->mac_c2s);
+	log_debug("%s: connected to %s port %d, %s", d->host,
+		  i->proxy ? "a proxy" : i->peer, i->peer_port, i->banner);
+	log_debug("%s: host key %s %s, authenticated by %s", d->host,
+		  i->hostkey_type, i->hostkey_sha256, i->auth);
+	log_debug("%s: key exchange %s, cipher %s out (decided by: %s), %s "
+		  "in, MAC %s and %s",
+		  d->host, i->kex, i->cipher_c2s,
+		  offer_by_name(d->offer.ciphers_by), i->cipher_s2c,
+		  i->mac_c2s, i->mac_s2c);
+}
+
+int
+dial_open(void *arg, bool must, struct bytechan **out, struct err *e)
+{
+	struct dial *d = arg;
+	struct conn_params p = {
+		.conf = &d->conf,
+		.prompt = d->conf.batch ? &prompt_none : &d->prompt,
+		.ciphers_c2s = d->offer.ciphers_out,
+		.ciphers_s2c = d->offer.ciphers_in,
+		.macs_c2s = d->offer.macs_out,
+		.macs_s2c = d->offer.macs_in,
+		.compression = d->conf.compression,
+		.stop = must ? NULL : d->stop,
+	};
+	struct wrap *w = calloc(1, sizeof(*w));
+	int rc;
+
+	if (!w) {
+		return err_nomem(e);
+	}
+	d->said_len = 0;
+	d->said[0] = '\0';
+	d->status = -1;
+	d->sig[0] = '\0';
+	w->c.ops = &wrap_ops;
+	w->d = d;
+	rc = conn_open(&p, &w->conn, e);
+	if (rc == 0) {
+		keep_info(d, w->conn);
+		log_debug("%s: starting '%s'", d->host, d->command);
+		rc = conn_exec(w->conn, d->command, &w->inner, e);
+	}
+	if (rc < 0) {
+		conn_close(w->conn);
+		free(w);
+		return rc;
+	}
+	w->inner->on_data = wrap_data;
+	w->inner->on_stderr = wrap_stderr;
+	w->inner->arg = w;
+	*out = &w->c;
+	return 0;
+}
+
+/* ---- why no agent answered ---- */
+
+/* The last line of what was said, escaped. */
+static const char *
+last_line(const struct dial *d, char *out, size_t outlen)
+{
+	size_t end = d->said_len, from;
+
+	while (end && (d->said[end - 1] == '\n' || d->said[end - 1] == '\r')) {
+		end--;
+	}
+	for (from = end; from && d->said[from - 1] != '\n'; from--) {
+	}
+	return escape_bytes(out, outlen, d->said + from, end - from);
+}
+
+static bool
+sudo_said(const struct dial *d, const char *what)
+{
+	const char *p = d->said;
+
+	while ((p = strstr(p, "sudo: "))) {
+		size_t n = strcspn(p, "\n");
+
+		if (memmem(p, n, what, strlen(what))) {
+			return true;
+		}
+		p += n;
+	}
+	return false;
+}
+
+static void
+not_installed(const struct dial *d, struct err *e)
+{
+	err_set(e, E_CONNECT,
+		"%s: '%s' is not found there: install vzmigrate on that host "
+		"(the same version, so that " AGENT
+		" is in the PATH of %s), or say where it is with "
+		"--agent=COMMAND",
+		d->host, d->o->agent ? d->o->agent : AGENT, d->conf.user);
+}
+
+void
+dial_explain(void *arg, struct err *e)
+{
+	struct dial *d = arg;
+	char line[256];
+
+	last_line(d, line, sizeof(line));
+	if (d->sudo && d->status == 1 && sudo_said(d, "command not found")) {
+		not_installed(d, e);
+	} else if (d->sudo && d->status == 127) {
+		err_set(e, E_AUTH,
+			"%s: %s is not root, and there is no sudo: connect as "
+			"root@%s, or say how to start the agent with "
+			"--agent=COMMAND",
+			d->host, d->conf.user, d->host);
+	} else if (d->sudo && d->status > 0 && strstr(d->said, "sudo: ")) {
+		err_set(e, E_AUTH,
+			"%s: sudo refuses to start " AGENT
+			" for %s without a password (\"%s\"): allow it in "
+			"sudoers with NOPASSWD, or connect as root@%s",
+			d->host, d->conf.user, line, d->host);
+	} else if (d->status == 127) {
+		not_installed(d, e);
+	} else if (d->status == 126) {
+		err_set(e, E_CONNECT, "%s: '%s' cannot be executed there: %s",
+			d->host, d->command, line);
+	} else if (*line && e->code != E_VERSION) {
+		struct err first = *e;
+
+		err_set(e, first.code, "%.1500s (it said: \"%s\")", first.text,
+			line);
+	}
+}

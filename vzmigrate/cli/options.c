@@ -1,0 +1,650 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * options: one table of options, one function that acts on them. Input: the
+ * argument vector; output: struct options, the caller's.
+ */
+#include "config.h"
+
+#include "cli/options.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "cli/exitcode.h"
+
+enum id {
+	ID_NONE = 0, /* known, means nothing here: accepted */
+	ID_REFUSE,   /* known, refused: `text` says why */
+	ID_REMOVE,
+	ID_KEEP_DST,
+	ID_NEW_ID,
+	ID_NEW_NAME,
+	ID_NEW_PRIVATE,
+	ID_NEW_ROOT,
+	ID_KIND,
+	ID_LXCPATH,
+	ID_VZ_CONF,
+	ID_DST_LXCPATH,
+	ID_DST_VZ_CONF,
+	ID_SSH,
+	ID_PORT,
+	ID_IDENTITY,
+	ID_JUMP,
+	ID_SSH_CONFIG,
+	ID_CIPHER,
+	ID_MAC,
+	ID_ALLOW_CIPHER,
+	ID_AGENT,
+	ID_METADATA,
+	ID_CHECK_ONLY,
+	ID_NODEPS,
+	ID_STREAMS,
+	ID_JSON,
+	ID_QUIET,
+	ID_VERBOSE,
+	ID_TIMES,
+	ID_HELP,
+	ID_VERSION,
+};
+
+/* `arg`: the value's name in the help; "[X]" is an optional one, NULL none.
+ * `text`: for the help; with ID_REFUSE the reason; NULL: not in the help. A
+ * row without text repeats the row above under another name. */
+static const struct row {
+	const char *name;
+	char shrt; /* 0: none */
+	enum id id;
+	const char *arg;
+	const char *text;
+} rows[] = {
+	{ "remove-area", 'r', ID_REMOVE, "yes|no",
+	  "destroy the source copy after success (default: yes; dir: no)" },
+	{ "keep-dst", 0, ID_KEEP_DST, NULL,
+	  "after a failure leave what was copied there, for the next run" },
+	{ "new-id", 0, ID_NEW_ID, "ID", "id of the container there" },
+	{ "new-name", 0, ID_NEW_NAME, "NAME", "its name there" },
+	{ "new-private", 0, ID_NEW_PRIVATE, "PATH",
+	  "directory of its files there" },
+	{ "dst", 0, ID_NEW_PRIVATE, "PATH", NULL },
+	{ "new-root", 0, ID_NEW_ROOT, "PATH", "its mount point there" },
+	{ "kind", 0, ID_KIND, "KIND",
+	  "openvz, lxc or dir (default: what the container is)" },
+	{ "lxcpath", 0, ID_LXCPATH, "PATH", "lxc containers of this host" },
+	{ "dst-lxcpath", 0, ID_DST_LXCPATH, "PATH", "and of the other one" },
+	{ "vz-conf", 0, ID_VZ_CONF, "FILE",
+	  "OpenVZ's configuration on this host" },
+	{ "dst-vz-conf", 0, ID_DST_VZ_CONF, "FILE", "and on the other one" },
+	{ "check-only", 0, ID_CHECK_ONLY, NULL,
+	  "check both hosts, change nothing" },
+	{ "dry-run", 0, ID_CHECK_ONLY, NULL, NULL },
+	{ "metadata", 0, ID_METADATA, "strict|warn",
+	  "what the other file system cannot hold is an error, or told" },
+
+	{ "port", 'p', ID_PORT, "PORT", "port of the ssh server" },
+	{ "identity", 'i', ID_IDENTITY, "FILE", "private key" },
+	{ "jump", 'J', ID_JUMP, "HOST", "connect through this host" },
+	{ "ssh-config", 0, ID_SSH_CONFIG, "FILE|none",
+	  "instead of the user's ssh configuration" },
+	{ "ssh", 0, ID_SSH, "OPTIONS",
+	  "options as for ssh: -p -i -l -o -c -F -J -v -4 -6 -C" },
+	{ "cipher", 0, ID_CIPHER, "LIST", "ciphers to offer, best first" },
+	{ "ssh-cipher", 0, ID_CIPHER, "LIST", NULL },
+	{ "mac", 0, ID_MAC, "LIST", "MACs to offer, best first" },
+	{ "allow-cipher", 0, ID_ALLOW_CIPHER, "NAME",
+	  "offer a weak cipher too (CBC, 3DES)" },
+	{ "agent", 0, ID_AGENT, "COMMAND",
+	  "how to start vzmigrate-agent there" },
+	{ "streams", 0, ID_STREAMS, "N",
+	  "data connections (this version: 1)" },
+
+	{ "json", 0, ID_JSON, NULL, "progress and result as JSON on stdout" },
+	{ "quiet", 0, ID_QUIET, NULL, "no progress; warnings and errors only" },
+	{ "verbose", 'v', ID_VERBOSE, NULL,
+	  "every step and remote message; -vv: more" },
+	{ "times", 't', ID_TIMES, NULL, "how long each step took" },
+	{ "help", 'h', ID_HELP, NULL, "this text" },
+	{ "usage", 0, ID_HELP, NULL, NULL },
+	{ "version", 0, ID_VERSION, NULL, "the version" },
+
+	/* Accepted: what they ask for is so anyway. */
+	{ "ssh-mux", 0, ID_NONE, NULL, NULL },
+	{ "nodeps", 'f', ID_NODEPS, "[LIST]", NULL },
+	{ "nostart", 0, ID_NONE, NULL, NULL },
+	{ "nocompress", 0, ID_NONE, NULL, NULL },
+	{ "whole-file", 'W', ID_NONE, NULL, NULL },
+	{ "batch", 'b', ID_NONE, NULL, NULL },
+
+	/* Refused: silence would be a wrong promise. */
+	{ "live", 0, ID_REFUSE, NULL,
+	  "this version moves stopped containers only; stop it and leave the "
+	  "option out" },
+	{ "online", 0, ID_REFUSE, NULL,
+	  "this version moves stopped containers only; stop it and leave the "
+	  "option out" },
+	{ "rsync", 0, ID_REFUSE, "OPTIONS",
+	  "rsync is not used; leave the option out" },
+	{ "compact", 'c', ID_REFUSE, NULL,
+	  "it compacts ploop images, which this version does not move; a "
+	  "cipher is given with --cipher" },
+	{ "snapshot", 's', ID_REFUSE, NULL,
+	  "it makes a ploop snapshot, and ploop is not moved by this version" },
+	{ "compress", 0, ID_REFUSE, NULL,
+	  "this version does not compress itself; --ssh=-C compresses in ssh" },
+	{ "limit-speed", 'l', ID_REFUSE, "BYTES",
+	  "the rate cannot be limited by this version; the ssh user is given "
+	  "as user@host or --ssh='-l user'" },
+	{ "timeout", 0, ID_REFUSE, "SECONDS",
+	  "use --ssh='-o ConnectTimeout=SECONDS'" },
+	{ "keep-images", 0, ID_REFUSE, NULL,
+	  "there are no images of a running container in this version" },
+	{ "keeper", 0, ID_REFUSE, "[ID]", "keeper containers are not made" },
+	{ "noiter", 0, ID_REFUSE, NULL,
+	  "this version moves stopped containers only, in one pass" },
+	{ "lazy", 0, ID_REFUSE, NULL,
+	  "this version moves stopped containers only" },
+	{ "require-realtime", 0, ID_REFUSE, NULL,
+	  "this version moves stopped containers only" },
+	{ "readonly", 0, ID_REFUSE, NULL,
+	  "the source cannot be left unlocked; use -r no" },
+	{ "nonsharedfs", 0, ID_REFUSE, NULL,
+	  "shared file systems are not looked for" },
+	{ "keep-src", 0, ID_REFUSE, NULL, "use -r no" },
+	{ "private", 0, ID_REFUSE, "PATH", "use --new-private" },
+	{ "new-uuid", 0, ID_REFUSE, NULL, "containers have no UUID here" },
+	{ "config", 0, ID_REFUSE, "FILE",
+	  "the container's own configuration is moved" },
+	{ "run-as", 0, ID_REFUSE, "VERSION", "there is one protocol only" },
+	{ "eztempl", 'z', ID_REFUSE, NULL, "templates are not moved" },
+	{ "ignore-backup-disk", 0, ID_REFUSE, NULL,
+	  "attached disks are not known here" },
+	{ "noevent", 0, ID_REFUSE, NULL, "no events are sent" },
+	{ "aprogress", 0, ID_REFUSE, NULL, "use --json" },
+	{ "skiplock", 0, ID_REFUSE, NULL,
+	  "a container in use is never moved" },
+	{ "skipregister", 0, ID_REFUSE, NULL,
+	  "a container that is moved is registered there" },
+	{ "socket", 0, ID_REFUSE, NULL, "the transport is SSH alone" },
+	{ "probe-ciphers", 0, ID_REFUSE, "[SECONDS]",
+	  "this version cannot measure; choose with --cipher" },
+	{ "take-back", 0, ID_REFUSE, "[SESSION]",
+	  "not in this version; see TAKING BACK in vzmigrate(8)" },
+};
+
+#define ROWS (sizeof(rows) / sizeof(rows[0]))
+#define LONG_BASE 256 /* getopt's value of rows[i] is LONG_BASE + i */
+
+/* "-r/--remove-area" */
+static const char *
+shown(const struct row *r, char out[64])
+{
+	if (r->shrt) {
+		snprintf(out, 64, "-%c/--%s", r->shrt, r->name);
+	} else {
+		snprintf(out, 64, "--%s", r->name);
+	}
+	return out;
+}
+
+static int
+has_arg(const struct row *r)
+{
+	return !r->arg		  ? no_argument
+	       : *r->arg == '[' ? optional_argument
+				  : required_argument;
+}
+
+/* ---- acting on one option ---- */
+
+static int
+bad_value(const struct row *r, const char *value, const char *why,
+	  struct err *e)
+{
+	char name[64];
+
+	return err_set(e, E_USAGE, "%s: '%s' %s", shown(r, name), value, why);
+}
+
+static int
+set_remove(struct options *o, const struct row *r, const char *v,
+	   struct err *e)
+{
+	if (strcmp(v, "yes") == 0) {
+		o->plan.remove = PLAN_REMOVE_YES;
+	} else if (strcmp(v, "no") == 0) {
+		o->plan.remove = PLAN_REMOVE_NO;
+	} else {
+		return bad_value(r, v, "is neither yes nor no", e);
+	}
+	return 0;
+}
+
+static int
+set_kind(struct options *o, const struct row *r, const char *v, struct err *e)
+{
+	o->plan.kind = ct_kind_find(v);
+	return o->plan.kind ? 0
+			    : bad_value(r, v, "is not a kind: openvz, lxc, dir",
+					e);
+}
+
+static int
+set_metadata(struct options *o, const struct row *r, const char *v,
+	     struct err *e)
+{
+	if (strcmp(v, "strict") == 0) {
+		o->plan.metadata = META_STRICT;
+	} else if (strcmp(v, "warn") == 0) {
+		o->plan.metadata = META_WARN;
+	} else {
+		return bad_value(r, v, "is neither strict nor warn", e);
+	}
+	return 0;
+}
+
+/* The checks that may be named here concern running containers, so leaving
+ * them out changes nothing. */
+static int
+set_nodeps(struct options *o, const struct row *r, const char *v,
+	   struct err *e)
+{
+	static const char *const known[] = { "cpu", "cpu_check", "ipv6",
+					     "all" };
+	const char *p = v ? v : "all";
+
+	if (*p == '=') {
+		p++;
+	}
+	o->plan.nodeps = p;
+	while (*p) {
+		size_t n = strcspn(p, ","), i;
+
+		for (i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+			if (strlen(known[i]) == n &&
+			    strncmp(known[i], p, n) == 0) {
+				break;
+			}
+		}
+		if (i == sizeof(known) / sizeof(known[0])) {
+			return bad_value(r, p,
+					 "is not a check that can be left out "
+					 "(cpu, ipv6, all)",
+					 e);
+		}
+		p += n + (p[n] == ',');
+	}
+	return 0;
+}
+
+static int
+set_allow(struct options *o, const struct row *r, const char *v,
+	  struct err *e)
+{
+	if (o->nallow == OPTIONS_ALLOW_MAX) {
+		return bad_value(r, v, "is one too many", e);
+	}
+	o->allow[o->nallow++] = v;
+	return 0;
+}
+
+/* Options whose meaning is in ssh/: the error gets the option's name. */
+static int
+set_ssh(struct options *o, const struct row *r, const char *v, struct err *e)
+{
+	char name[64];
+	int rc = 0;
+
+	switch (r->id) {
+	case ID_SSH:
+		rc = sshopts_parse(&o->ssh, v, e);
+		break;
+	case ID_PORT:
+		rc = sshopts_port(&o->ssh, v, e);
+		break;
+	case ID_IDENTITY:
+		rc = sshopts_identity(&o->ssh, v, e);
+		break;
+	case ID_JUMP:
+		rc = sshopts_jump(&o->ssh, v, e);
+		break;
+	default:
+		rc = sshopts_config(&o->ssh, v, e);
+		break;
+	}
+	return rc < 0 ? err_wrap(e, "%s", shown(r, name)) : 0;
+}
+
+/* Options that are a word kept as it is; NULL for the others. */
+static const char **
+word_of(struct options *o, struct plan_ct *new, enum id id)
+{
+	switch (id) {
+	case ID_NEW_ID:
+		return (const char **)&new->new_id;
+	case ID_NEW_NAME:
+		return (const char **)&new->new_name;
+	case ID_NEW_PRIVATE:
+		return (const char **)&new->new_private;
+	case ID_NEW_ROOT:
+		return (const char **)&new->new_root;
+	case ID_LXCPATH:
+		return &o->plan.host.lxcpath;
+	case ID_VZ_CONF:
+		return &o->plan.host.vz_conf;
+	case ID_DST_LXCPATH:
+		return &o->plan.dst_lxcpath;
+	case ID_DST_VZ_CONF:
+		return &o->plan.dst_vz_conf;
+	case ID_CIPHER:
+		return &o->cipher;
+	case ID_MAC:
+		return &o->mac;
+	case ID_AGENT:
+		return &o->agent;
+	default:
+		return NULL;
+	}
+}
+
+static int
+act(struct options *o, struct plan_ct *new, const struct row *r, char *v,
+    struct err *e)
+{
+	const char **word = word_of(o, new, r->id);
+	char name[64];
+
+	if (word) {
+		*word = v;
+		return *v ? 0 : bad_value(r, v, "is empty", e);
+	}
+	switch (r->id) {
+	case ID_REFUSE:
+		return err_set(e, E_USAGE, "%s: %s", shown(r, name), r->text);
+	case ID_REMOVE:
+		return set_remove(o, r, v, e);
+	case ID_KIND:
+		return set_kind(o, r, v, e);
+	case ID_METADATA:
+		return set_metadata(o, r, v, e);
+	case ID_NODEPS:
+		return set_nodeps(o, r, v, e);
+	case ID_ALLOW_CIPHER:
+		return set_allow(o, r, v, e);
+	case ID_SSH:
+	case ID_PORT:
+	case ID_IDENTITY:
+	case ID_JUMP:
+	case ID_SSH_CONFIG:
+		return set_ssh(o, r, v, e);
+	case ID_STREAMS:
+		return strcmp(v, "1") == 0
+			       ? 0
+			       : bad_value(r, v,
+					   "is not possible: this version "
+					   "uses 1 connection",
+					   e);
+	case ID_KEEP_DST:
+		o->plan.keep_dst = true;
+		break;
+	case ID_CHECK_ONLY:
+		o->plan.check_only = true;
+		break;
+	case ID_JSON:
+		o->json = true;
+		break;
+	case ID_QUIET:
+		o->quiet = true;
+		break;
+	case ID_VERBOSE:
+		o->verbose++;
+		break;
+	case ID_TIMES:
+		o->times = true;
+		break;
+	case ID_HELP:
+		o->action = OPTIONS_HELP;
+		break;
+	case ID_VERSION:
+		o->action = OPTIONS_VERSION;
+		break;
+	default:
+		break;
+	}
+	return 0;
+}
+
+/* ---- the vector ---- */
+
+static void
+make_tables(struct option longs[ROWS + 1], char shorts[4 * ROWS + 2])
+{
+	char *s = shorts;
+
+	*s++ = ':'; /* a missing value is told apart */
+	for (size_t i = 0; i < ROWS; i++) {
+		longs[i] = (struct option){ rows[i].name, has_arg(&rows[i]),
+					    NULL, (int)(LONG_BASE + i) };
+		if (rows[i].shrt) {
+			*s++ = rows[i].shrt;
+			for (int k = has_arg(&rows[i]); k > 0; k--) {
+				*s++ = ':';
+			}
+		}
+	}
+	longs[ROWS] = (struct option){ 0 };
+	*s = '\0';
+}
+
+static const struct row *
+find_row(int c)
+{
+	if (c >= LONG_BASE) {
+		return &rows[c - LONG_BASE];
+	}
+	for (size_t i = 0; i < ROWS; i++) {
+		if (rows[i].shrt == c) {
+			return &rows[i];
+		}
+	}
+	return NULL;
+}
+
+/* What getopt_long could not take. */
+static int
+not_taken(int c, char **argv, struct err *e)
+{
+	const struct row *r = optopt ? find_row(optopt) : NULL;
+	char name[64];
+
+	if (r && c == ':') {
+		return err_set(e, E_USAGE, "%s: a value is missing (%s)",
+			       shown(r, name), r->arg);
+	}
+	if (r) {
+		return err_set(e, E_USAGE, "%s takes no value",
+			       shown(r, name));
+	}
+	if (optopt) {
+		return err_set(e, E_USAGE, "unknown option -%c", optopt);
+	}
+	return err_set(e, E_USAGE, "unknown or ambiguous option %s",
+		       argv[optind - 1]);
+}
+
+static int
+parse_vector(int argc, char **argv, struct options *o, struct plan_ct *new,
+	     struct err *e)
+{
+	struct option longs[ROWS + 1];
+	char shorts[4 * ROWS + 2];
+	int c, rc = 0;
+
+	make_tables(longs, shorts);
+	optind = 0; /* glibc: start over */
+	opterr = 0;
+	while (rc == 0 &&
+	       (c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+		rc = c == '?' || c == ':'
+			     ? not_taken(c, argv, e)
+			     : act(o, new, find_row(c), optarg, e);
+		if (o->action != OPTIONS_RUN) {
+			break;
+		}
+	}
+	return rc;
+}
+
+/* The --new-... options belong to the only container. */
+static int
+set_new(struct options *o, const struct plan_ct *new, struct err *e)
+{
+	struct {
+		const char *option, *value;
+		char **to;
+	} v[] = {
+		{ "--new-id", new->new_id, &o->cts[0].new_id },
+		{ "--new-name", new->new_name, &o->cts[0].new_name },
+		{ "--new-private", new->new_private, &o->cts[0].new_private },
+		{ "--new-root", new->new_root, &o->cts[0].new_root },
+	};
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		if (!v[i].value) {
+			continue;
+		}
+		if (o->ncts > 1) {
+			return err_set(e, E_USAGE,
+				       "%s is for one container, %zu are given "
+				       "(use CT:NEWCT:NEWPRIVATE:NEWROOT)",
+				       v[i].option, o->ncts);
+		}
+		if (*v[i].to && strcmp(*v[i].to, v[i].value) != 0) {
+			return err_set(e, E_USAGE,
+				       "%s '%s' contradicts '%s' after the "
+				       "colon",
+				       v[i].option, v[i].value, *v[i].to);
+		}
+		free(*v[i].to);
+		*v[i].to = strdup(v[i].value);
+		if (!*v[i].to) {
+			return err_nomem(e);
+		}
+	}
+	return 0;
+}
+
+static int
+parse_words(int argc, char **argv, struct options *o, struct err *e)
+{
+	int n = argc - optind, rc;
+
+	if (n < 1) {
+		return err_set(e, E_USAGE,
+			       "the destination is missing (vzmigrate --help "
+			       "tells more)");
+	}
+	o->target_text = argv[optind];
+	rc = target_parse(o->target_text, &o->target, e);
+	if (rc < 0) {
+		return rc;
+	}
+	if (n < 2) {
+		return err_set(e, E_USAGE,
+			       "the container is missing (vzmigrate --help "
+			       "tells more)");
+	}
+	if (n - 1 > OPTIONS_CTS_MAX) {
+		return err_set(e, E_USAGE, "more than %d containers",
+			       OPTIONS_CTS_MAX);
+	}
+	o->cts = calloc((size_t)n - 1, sizeof(*o->cts));
+	if (!o->cts) {
+		return err_nomem(e);
+	}
+	for (int i = 1; i < n && rc == 0; i++) {
+		rc = plan_ct_parse(&o->cts[o->ncts++], argv[optind + i],
+				   o->plan.kind, e);
+	}
+	return rc;
+}
+
+static int
+check_together(const struct options *o, struct err *e)
+{
+	if (o->quiet && o->verbose) {
+		return err_set(e, E_USAGE,
+			       "--quiet and -v/--verbose exclude each other");
+	}
+	for (size_t i = 0; i < o->ncts; i++) {
+		for (size_t k = 0; k < i; k++) {
+			if (strcmp(o->cts[i].word, o->cts[k].word) == 0) {
+				return err_set(e, E_USAGE,
+					       "%s is given twice",
+					       o->cts[i].word);
+			}
+		}
+	}
+	return 0;
+}
+
+int
+options_parse(int argc, char **argv, struct options *o, struct err *e)
+{
+	struct plan_ct new = { 0 }; /* borrowed words */
+	int rc;
+
+	*o = (struct options){ 0 };
+	rc = parse_vector(argc, argv, o, &new, e);
+	if (rc < 0 || o->action != OPTIONS_RUN) {
+		return rc;
+	}
+	rc = parse_words(argc, argv, o, e);
+	rc = rc < 0 ? rc : set_new(o, &new, e);
+	return rc < 0 ? rc : check_together(o, e);
+}
+
+void
+options_fini(struct options *o)
+{
+	target_fini(&o->target);
+	sshopts_fini(&o->ssh);
+	for (size_t i = 0; i < o->ncts; i++) {
+		plan_ct_fini(&o->cts[i]);
+	}
+	free(o->cts);
+	*o = (struct options){ 0 };
+}
+
+/* ---- help ---- */
+
+void
+options_help(FILE *to)
+{
+	fputs("Usage: vzmigrate [option ...] [user@]host "
+	      "CT[:NEWCT[:NEWPRIVATE[:NEWROOT]]] ...\n"
+	      "       vzmigrate --kind=dir [option ...] [user@]host "
+	      "SRC_DIR[:DST_DIR]\n"
+	      "Move stopped containers to another host over SSH.\n\n",
+	      to);
+	for (size_t i = 0; i < ROWS; i++) {
+		const struct row *r = &rows[i];
+		char left[64];
+		int n;
+
+		if (!r->text || r->id == ID_REFUSE) {
+			continue;
+		}
+		n = snprintf(left, sizeof(left), "  %c%c%s--%s",
+			     r->shrt ? '-' : ' ', r->shrt ? r->shrt : ' ',
+			     r->shrt ? ", " : "  ", r->name);
+		snprintf(left + n, sizeof(left) - (size_t)n, "%s%s",
+			 r->arg ? "=" : "", r->arg ? r->arg : "");
+		fprintf(to, "%-30s %s\n", left, r->text);
+	}
+	fputs("\nExit codes:\n", to);
+	for (const struct exitcode_row *x = exitcode_rows; x->text; x++) {
+		fprintf(to, "  %2d  %s\n", (int)x->code, x->text);
+	}
+	fputs("\nThe manual, vzmigrate(8), tells more.\n", to);
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * run: ties the parts together: log and progress, signals, the connection,
+ * src_migrate for each container, and what is told at the end.
+ */
+#include "config.h"
+
+#include "cli/run.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/log.h"
+#include "cli/dial.h"
+#include "cli/signals.h"
+#include "migrate/src.h"
+#include "migrate/statedir.h"
+#include "report/logfile.h"
+#include "report/progress.h"
+#include "report/summary.h"
+
+#define GREETING_MS 20000
+#define KEEPALIVE_MS 5000
+#define TRIES 6	      /* in doubt: about 30 s of pauses */
+#define PAUSE_MS 1000 /* the first */
+
+/* Everything of one run; lives on run_all's stack. */
+struct run {
+	const struct options *o;
+	struct plan plan;
+	struct progress *progress;
+	int sink;
+	struct dial *dial;
+	struct srcconn *conn;
+};
+
+/* A number for tests in place of a constant; not in a privileged program. */
+static int64_t
+from_env(const char *name, int64_t otherwise)
+{
+	const char *text = secure_getenv(name);
+	char *end;
+	long long v;
+
+	if (!text) {
+		return otherwise;
+	}
+	v = strtoll(text, &end, 10);
+	return *end || v < 1 ? otherwise : v;
+}
+
+/* ---- signals ---- */
+
+static void
+on_signal(int signo, int count, void *arg)
+{
+	struct run *r = arg;
+	const char *name = signo == SIGINT    ? "interrupt"
+			   : signo == SIGTERM ? "SIGTERM"
+					      : "SIGHUP";
+	enum steps_step step = src_current_step();
+
+	if (count > 1) {
+		log_warn("%s: already stopping (%s)", name, steps_name(step));
+	} else if (step >= STEP_RETIRE) {
+		log_warn("%s: too late to go back without asking the other "
+			 "host; finishing (%s)",
+			 name, steps_name(step));
+	} else {
+		log_warn("%s: stopping, the source will be as it was", name);
+	}
+	if (r->conn) {
+		srcconn_interrupt(r->conn);
+	}
+}
+
+/* ---- setting up ---- */
+
+static enum log_level
+wanted_level(const struct options *o)
+{
+	return o->verbose >= 2	 ? LOGL_TRACE
+	       : o->verbose == 1 ? LOGL_DEBUG
+				 : LOGL_WARN;
+}
+
+static int
+start_report(struct run *r, struct err *e)
+{
+	const struct options *o = r->o;
+	enum progress_mode mode = o->quiet  ? PROGRESS_QUIET
+				  : o->json ? PROGRESS_JSON
+					    : PROGRESS_AUTO;
+
+	r->progress = progress_new(mode, o->json ? STDOUT_FILENO
+						 : STDERR_FILENO,
+				   STDERR_FILENO,
+				   o->ncts == 1 ? o->cts[0].word : "vzmigrate",
+				   e);
+	if (!r->progress) {
+		return E_NOMEM;
+	}
+	/* Until there is something to see: src_pass resumes it. */
+	progress_pause(r->progress);
+	r->sink = log_add_sink(wanted_level(o), progress_log_sink,
+			       r->progress);
+	return 0;
+}
+
+static int
+start(struct run *r, struct err *e)
+{
+	struct srcconn_opts c = {
+		.dial = dial_open,
+		.explain = dial_explain,
+		.greeting_ms = from_env("VZMIGRATE_GREETING_MS", GREETING_MS),
+		.keepalive_ms = (uint32_t)from_env("VZMIGRATE_KEEPALIVE_MS",
+						   KEEPALIVE_MS),
+	};
+	int rc = start_report(r, e);
+
+	rc = rc < 0 ? rc : signals_init(on_signal, r, e);
+	rc = rc < 0 ? rc : progress_start(r->progress, e);
+	rc = rc < 0 ? rc
+		    : dial_new(r->o, r->progress,
+			       (const int *)&signals_stop, &r->dial, e);
+	if (rc < 0) {
+		return rc;
+	}
+	c.arg = r->dial;
+	c.host = dial_host(r->dial);
+	r->conn = srcconn_new(&c, e);
+	return r->conn ? 0 : E_NOMEM;
+}
+
+static void
+stop(struct run *r)
+{
+	signals_fini();
+	srcconn_free(r->conn);
+	dial_free(r->dial);
+	log_remove_sink(r->sink);
+	progress_free(r->progress);
+}
+
+/* ---- what is told ---- */
+
+static size_t
+fill_stages(const struct src_result *res,
+	    struct summary_stage st[STEP_LAST + 1])
+{
+	size_t n = 0;
+
+	for (int i = STEP_LOCK; i <= STEP_LAST; i++) {
+		if (res->step_ms[i] > 0 || i <= (int)res->step) {
+			st[n] = (struct summary_stage){
+				.name = steps_name((enum steps_step)i),
+				.ms = res->step_ms[i],
+			};
+			if (i == STEP_PASSES) {
+				st[n].files = res->sent.proof.entries;
+				st[n].bytes = res->sent.bytes;
+			}
+			n++;
+		}
+	}
+	return n;
+}
+
+static enum summary_result
+result_of(const struct src_result *res, int rc)
+{
+	return rc < 0	      ? SUMMARY_FAILED
+	       : res->checked ? SUMMARY_CHECKED
+	       : res->copied  ? SUMMARY_COPIED
+			      : SUMMARY_MOVED;
+}
+
+static void
+tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
+     int rc, const struct err *e)
+{
+	struct summary_stage st[STEP_LAST + 1];
+	struct summary s = SUMMARY_INIT;
+	struct dial_info info;
+	struct err out = { 0 };
+
+	dial_get_info(r->dial, &info);
+	s.result = result_of(res, rc);
+	s.ct = res->id ? res->id : ct->word;
+	s.destination = dial_dest(r->dial);
+	s.session = *res->session ? res->session : NULL;
+	s.kind = res->kind;
+	s.new_ct = res->new_id && strcmp(res->new_id, s.ct) ? res->new_id
+							    : NULL;
+	s.files = res->sent.proof.entries;
+	s.bytes = res->sent.bytes;
+	s.ms = res->ms;
+	s.copy_ms = res->step_ms[STEP_PASSES] + res->step_ms[STEP_FINAL];
+	s.passes = res->sent.proof.entries ? 1 : -1;
+	s.streams = info.cipher_c2s ? 1 : -1;
+	s.compress = "none";
+	s.cipher = info.cipher_c2s;
+	s.mac = info.mac_c2s && strncmp(info.mac_c2s, "aead", 4) != 0
+			? info.mac_c2s
+			: NULL;
+	s.cipher_by = info.cipher_by;
+	s.source_kept = res->kept;
+	s.verified = res->verified ? 1 : -1;
+	s.warnings = res->warnings;
+	if (rc < 0) {
+		s.step = steps_name(res->step);
+		s.owner = steps_owner_name(res->owner);
+		s.error = e->text;
+	}
+	if (r->o->times) {
+		s.stages = st;
+		s.nstages = fill_stages(res, st);
+	}
+	if (summary_print(&s,
+			  r->o->json	? SUMMARY_JSON
+			  : r->o->quiet ? SUMMARY_LINE
+					: SUMMARY_HUMAN,
+			  STDOUT_FILENO, &out) < 0) {
+		log_warn("%s", out.text);
+	}
+}
+
+/* ---- the containers ---- */
+
+static enum exitcode
+run_one(struct run *r, const struct src_env *env, const struct plan_ct *ct,
+	struct err *e)
+{
+	struct src_result res;
+	enum exitcode code;
+	int rc = src_migrate(env, ct, &res, e);
+
+	/* A failure's one line is the caller's, on stderr; the summary of one
+	 * that changed something, or for a program, comes before. */
+	if (rc == 0 || r->o->json) {
+		tell(r, ct, &res, rc, e);
+	}
+	if (rc < 0) {
+		code = res.not_undone ? EXITCODE_NOT_UNDONE
+				      : exitcode_of(rc, res.step, res.remote);
+	} else if (res.clean_up_failed) {
+		code = EXITCODE_CLEAN_UP;
+		err_set(e, E_SYSTEM,
+			"%s was moved, but not everything was cleaned up here",
+			res.id ? res.id : ct->word);
+	} else {
+		code = EXITCODE_OK;
+	}
+	src_result_fini(&res);
+	return code;
+}
+
+static void
+tell_untried(const struct options *o, size_t from)
+{
+	char list[1024] = "";
+	size_t n = 0;
+
+	for (size_t i = from; i < o->ncts && n < sizeof(list) - 64; i++) {
+		n += (size_t)snprintf(list + n, sizeof(list) - n, " %.40s",
+				      o->cts[i].word);
+	}
+	if (n) {
+		log_warn("not tried:%s", list);
+	}
+}
+
+enum exitcode
+run_all(const struct options *o, struct err *e)
+{
+	struct run r = { .o = o, .plan = o->plan, .sink = -1 };
+	struct src_env env = {
+		.plan = &r.plan,
+		.log_dir = secure_getenv("VZMIGRATE_LOG_DIR"),
+		.stop = &signals_stop,
+		.tries = TRIES,
+		.pause_ms = (unsigned)from_env("VZMIGRATE_PAUSE_MS", PAUSE_MS),
+	};
+	enum exitcode code = EXITCODE_OK;
+	int rc = start(&r, e);
+
+	if (rc < 0) {
+		stop(&r);
+		return exitcode_of(rc, STEP_NONE, false);
+	}
+	r.plan.host.state_dir = statedir_path();
+	env.conn = r.conn;
+	env.dest = dial_dest(r.dial);
+	env.progress = r.progress;
+	if (!env.log_dir) {
+		env.log_dir = LOGFILE_DIR;
+	}
+	for (size_t i = 0; i < o->ncts && code == EXITCODE_OK; i++) {
+		code = run_one(&r, &env, &o->cts[i], e);
+		if (code != EXITCODE_OK) {
+			tell_untried(o, i + 1);
+		}
+	}
+	stop(&r);
+	return code;
+}

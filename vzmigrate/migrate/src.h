@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * src: the source's half of a migration: moves one container, or finishes or
+ * takes back a move that was broken off (design.md section 7).
+ */
+#ifndef MIGRATE_SRC_H
+#define MIGRATE_SRC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "ct/ct.h"
+#include "migrate/plan.h"
+#include "migrate/srcconn.h"
+#include "migrate/srcsession.h"
+#include "migrate/steps.h"
+#include "report/progress.h"
+#include "xfer/send.h"
+
+/* The same for all containers of a run. Borrowed. */
+struct src_env {
+	const struct plan *plan;
+	struct srcconn *conn;
+	const char *dest;	   /* "root@host", for messages and records */
+	const char *log_dir;	   /* where each migration's log goes; NULL:
+				      none */
+	struct progress *progress; /* paused; shown during the passes. Or NULL */
+	const volatile int *stop;  /* set by a signal; or NULL */
+	/* In doubt about the destination: so many attempts to reach it, the
+	 * first pause in ms; it doubles each time. */
+	unsigned tries;
+	unsigned pause_ms;
+};
+
+/* What became of it, also after an error. src_result_fini frees. */
+struct src_result {
+	enum steps_step step;	 /* the last one begun */
+	enum steps_owner owner;	 /* who has the container now */
+	bool remote;		 /* the error is the other host's */
+	bool moved;		 /* the destination has it */
+	bool copied;		 /* moved, and the source is of use still */
+	bool checked;		 /* --dry-run: only checked, all well */
+	bool clean_up_failed;	 /* moved, but something was left undone */
+	bool not_undone;	 /* the source could not be restored */
+	char session[SRCSESSION_HEX];
+	char *kind, *id; /* owned; NULL before it was found */
+	char *new_id;	 /* on the destination; owned; NULL: not known */
+	char *dst_tree;	 /* owned; NULL: not known */
+	char *kept;	 /* where the source copy is; owned; NULL: gone */
+	char *log_path;	 /* owned; or NULL */
+	struct send_result sent;
+	bool verified; /* the proof was compared in this run */
+	int64_t ms;    /* of the whole */
+	int64_t step_ms[STEP_LAST + 1];
+	unsigned warnings; /* findings that did not end the run */
+};
+
+/*
+ * Move `ct`. 0: moved, or checked; else why not, with the source restored
+ * unless `not_undone` or the owner is in doubt (E_UNKNOWN). `r` is filled in
+ * every case. Blocks for as long as it takes.
+ */
+int src_migrate(const struct src_env *env, const struct plan_ct *ct,
+		struct src_result *r, struct err *e);
+
+void src_result_fini(struct src_result *r);
+
+/* The step that is at work in this process, for a second signal; any thread.
+ */
+enum steps_step src_current_step(void);
+
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * srccheck: everything that can be known before anything is made, from both
+ * sides, told at once. Input: the container, the place that the destination
+ * chose; output: lines in the log, and the error that ends the run.
+ */
+#include "config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/fault.h"
+#include "base/log.h"
+#include "fs/beneath.h"
+#include "migrate/srcpriv.h"
+
+/* Whether `path` is `dir` or below it. */
+static bool
+inside(const char *path, const char *dir)
+{
+	size_t n = strlen(dir);
+
+	while (n > 1 && dir[n - 1] == '/') {
+		n--;
+	}
+	return strncmp(path, dir, n) == 0 &&
+	       (path[n] == '/' || path[n] == '\0' || n == 1);
+}
+
+/* The two trees, where both are on this host. */
+static void
+check_same_host(const struct src *m, struct ct_findings *f)
+{
+	cleanup(free_ptr) char *real = realpath(m->ct.tree, NULL);
+	const char *here = real ? real : m->ct.tree;
+	const char *there = m->place.tree;
+
+	if (!m->place.same_host || !there) {
+		return;
+	}
+	if (strcmp(here, there) == 0 || strcmp(m->ct.tree, there) == 0) {
+		ct_finding_add(f, E_USAGE, false,
+			       "%s is this host, and %s would be moved onto "
+			       "itself: give another host or another place",
+			       m->env->dest, here);
+	} else if (inside(there, here)) {
+		ct_finding_add(f, E_USAGE, false,
+			       "%s is this host, and the new place %s is "
+			       "inside of %s: give another place",
+			       m->env->dest, there, here);
+	} else if (inside(here, there)) {
+		ct_finding_add(f, E_USAGE, false,
+			       "%s is this host, and the new place %s holds "
+			       "%s: give another place",
+			       m->env->dest, there, here);
+	}
+}
+
+static void
+check_here(const struct src *m, struct ct_findings *f)
+{
+	if (strcmp(m->ct.tree, "/") == 0) {
+		ct_finding_add(f, E_USAGE, false,
+			       "the container's tree is /, this host's own "
+			       "root: name the container's directory");
+	}
+	check_same_host(m, f);
+}
+
+/* The smallest size that was tried there and refused, where `accepted` is the
+ * largest that was taken (the sizes are those of struct fsprobe). */
+static uint32_t
+xattr_refused(uint32_t accepted)
+{
+	static const uint32_t tried[] = { 1 << 10, 3 << 10, 8 << 10, 32 << 10,
+					  64 << 10 };
+
+	for (size_t i = 0; i < sizeof(tried) / sizeof(tried[0]); i++) {
+		if (tried[i] > accepted) {
+			return tried[i];
+		}
+	}
+	return UINT32_MAX;
+}
+
+static void
+check_xattrs(const struct src *m, const struct send_survey *s,
+	     const struct fsprobe *fs, struct ct_findings *f)
+{
+	if (fs->xattr_max && s->xattr_max >= xattr_refused(fs->xattr_max)) {
+		ct_finding_add(f, E_UNSUPPORTED,
+			       m->env->plan->metadata == META_WARN,
+			       "%s: %s there holds extended attributes of %u "
+			       "bytes, the tree has one of %u: use another "
+			       "file system, or --metadata=warn to leave out "
+			       "what does not fit",
+			       m->env->dest, fs->type, fs->xattr_max,
+			       s->xattr_max);
+	}
+}
+
+/* The destination's findings: room, features, what is in the way. */
+static int
+check_there(struct src *m, const struct send_survey *s, struct ct_findings *f,
+	    struct err *e)
+{
+	struct msg_check q = { .bytes = s->bytes,
+			       .inodes = s->inodes,
+			       .caps = s->caps,
+			       .largest_file = s->largest,
+			       .nodeps = (char *)m->env->plan->nodeps };
+	struct msg_check_reply r = { 0 };
+	int rc = 0;
+
+	for (size_t i = 0; i < m->ct.nfiles && rc == 0; i++) {
+		rc = srcconn_put_file(m->env->conn, &m->ct.files[i], e);
+	}
+	rc = rc < 0 ? rc : srcconn_check(m->env->conn, &q, &r, e);
+	if (rc < 0) {
+		return rc;
+	}
+	log_debug("%s: %s on %s, %llu bytes and %llu inodes free",
+		  m->env->dest, m->place.tree ? m->place.tree : "?", r.fs.type,
+		  (unsigned long long)r.fs.bytes_free,
+		  (unsigned long long)r.fs.inodes_free);
+	check_xattrs(m, s, &r.fs, f);
+	for (size_t i = 0; i < r.findings.n; i++) {
+		const struct ct_finding *v = &r.findings.v[i];
+
+		ct_finding_add(f, v->code, v->warning, "%s: %s", m->env->dest,
+			       v->text ? v->text : err_name(v->code));
+	}
+	msg_check_reply_fini(&r);
+	return 0;
+}
+
+static int
+survey(struct src *m, struct send_survey *s, struct err *e)
+{
+	struct send_opts o = { .stop = m->env->stop };
+	cleanup(close_fd) int rootfd = beneath_open_root(m->ct.tree, e);
+	int rc;
+
+	if (rootfd < 0) {
+		return rootfd;
+	}
+	rc = send_survey(rootfd, &o, s, e);
+	if (rc < 0) {
+		return rc;
+	}
+	log_info("%s: %llu entries, %llu bytes on disk, %llu bytes to send",
+		 m->ct.id, (unsigned long long)s->entries,
+		 (unsigned long long)s->bytes, (unsigned long long)s->data);
+	m->total_files = s->entries;
+	m->total_bytes = s->data;
+	return 0;
+}
+
+/* Tell all; the first error becomes the run's. With a single one its text is
+ * the program's last line, and not printed twice. */
+static int
+report(struct src *m, const struct ct_findings *f, struct err *e)
+{
+	const struct ct_finding *first = NULL;
+	unsigned errors = 0;
+
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->v[i].warning) {
+			log_warn("%s", f->v[i].text);
+			m->r->warnings++;
+		} else if (errors++ == 0) {
+			first = &f->v[i];
+		}
+	}
+	if (errors == 0) {
+		return 0;
+	}
+	if (errors == 1) {
+		return err_set(e, first->code, "%s", first->text);
+	}
+	for (size_t i = 0; i < f->n; i++) {
+		if (!f->v[i].warning) {
+			log_error("%s", f->v[i].text);
+		}
+	}
+	return err_set(e, first->code,
+		       "%s: %u checks failed, nothing was changed", m->ct.id,
+		       errors);
+}
+
+int
+src_check(struct src *m, struct err *e)
+{
+	struct send_survey s = { 0 };
+	struct ct_findings f = { 0 };
+	int rc = src_enter(m, STEP_CHECK, e);
+
+	if (rc < 0) {
+		return rc;
+	}
+	log_info("%s will be %s in %s on %s", m->ct.id,
+		 m->place.id ? m->place.id : "?",
+		 m->place.tree ? m->place.tree : "?", m->env->dest);
+	for (size_t i = 0; i < m->ct.nnotes; i++) {
+		log_warn("%s: %s", m->ct.id, m->ct.notes[i]);
+		m->r->warnings++;
+	}
+	check_here(m, &f);
+	/* What it is asked for decides nothing when the place is wrong. */
+	rc = f.n ? 0 : survey(m, &s, e);
+	if (rc == 0 && !f.n) {
+		rc = check_there(m, &s, &f, e);
+	}
+	if (rc == 0) {
+		rc = report(m, &f, e);
+		m->r->remote = rc < 0 && rc != E_USAGE;
+	}
+	ct_findings_fini(&f);
+	return rc;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * srcpriv: what the files of the source's half share. Only for src*.c.
+ */
+#ifndef MIGRATE_SRCPRIV_H
+#define MIGRATE_SRCPRIV_H
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "migrate/hostid.h"
+#include "migrate/src.h"
+#include "report/logfile.h"
+
+/* One migration at work; lives on src_migrate's stack. */
+struct src {
+	const struct src_env *env;
+	const struct plan_ct *want;
+	struct src_result *r;
+	const struct ct_kind *kind;
+	struct ct ct;	 /* as loaded, or made from the session's facts */
+	bool loaded;	 /* it is from the host, with files and state */
+	int lockfd;	 /* the runtime's lock, -1: not held */
+	bool locked;	 /* kind->lock succeeded */
+	struct srcsession *s;
+	bool hands_off;	 /* refused: not even undone */
+	bool want_back;	 /* the commit failed: do not order it again */
+	bool opened;	 /* the agent has this session on this connection */
+	uint32_t epoch;	 /* of the last OPEN */
+	enum msg_dst_state dst; /* the agent's last word on the session */
+	struct msg_open_reply place; /* of the last OPEN; owned */
+	uint64_t total_files, total_bytes; /* as surveyed, for the display */
+	enum steps_step step;
+	int64_t step_from_ms;
+	struct logfile *log; /* or NULL */
+	int log_sink;	     /* -1: none */
+};
+
+/* Begin a step: times, log, progress, and whether a signal asks to stop
+ * (E_CANCELLED). */
+int src_enter(struct src *m, enum steps_step step, struct err *e);
+
+/* E_CANCELLED where a signal came, else 0. */
+int src_stopped(const struct src *m, struct err *e);
+
+/* Load the container `word` into m->ct, replacing what is there. */
+int src_load(struct src *m, const char *word, struct err *e);
+
+/* The plan's facts; `host` is the destination's host id. All borrowed. */
+void src_facts(const struct src *m, const char *host,
+	       struct srcsession_facts *f);
+
+/* Begin the session with the plan's facts: state "open". */
+int src_begin(struct src *m, struct err *e);
+
+/* OPEN the session on a live connection; fills epoch, dst, place. */
+int src_open(struct src *m, struct err *e);
+
+/* Give up what the destination has of the session: ABORT. */
+int src_abort(struct src *m, bool keep, struct err *e);
+
+/* srcback.c: bring the source back to what it was, and record it: everything
+ * that steps_undo owes, newest first. */
+int src_restore(struct src *m, struct err *e);
+
+/* srcback.c: after an error while the source owns the container: restore,
+ * tell the destination, close. `e` keeps the first error; what became of the
+ * source is added to it. Returns e->code. */
+int src_roll_back(struct src *m, struct err *e);
+
+/* srcback.c: from "retired" on: find out, and go forward or back until one
+ * host owns the container for certain. 1: the destination (state
+ * "committed"); 0: the source again (state "restored", `e` says why);
+ * E_UNKNOWN; other errors: not undone. */
+int src_settle(struct src *m, struct err *e);
+
+/* srcback.c: act on what the journals of both hosts say at the beginning. 0:
+ * go on with the checks; 1: the destination has it; errors. */
+int src_resume(struct src *m, struct err *e);
+
+/* srcpass.c: steps 5 to 7 of a stopped container: one pass, and its proof;
+ * state "proven". */
+int src_pass(struct src *m, struct err *e);
+
+/* srccheck.c: step 3, all findings reported. */
+int src_check(struct src *m, struct err *e);
+
+#endif
