@@ -38,8 +38,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	buf_init(&out, 16 * size + 4096);
 	rc = lxcconf_rewrite(text, size, "f", &none, &out, NULL);
-	if (rc == 0 && (out.len != size || (size && memcmp(out.data, data,
-							   size) != 0))) {
+	if (rc == 0 &&
+	    (out.len != size || (size && memcmp(out.data, data, size) != 0))) {
 		abort();
 	}
 	buf_clear(&out);

@@ -34,8 +34,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!memchr(out.data, '\0', out.len)) {
 		if (shconf_get((char *)out.data, out.len, "f", "VE_PRIVATE",
 			       NULL, &v, NULL) != 0 ||
-		    shconf_get((char *)out.data, out.len, "f", "NAME", NULL,
-			       &v, NULL) != 1 ||
+		    shconf_get((char *)out.data, out.len, "f", "NAME", NULL, &v,
+			       NULL) != 1 ||
 		    strcmp(v, "new one") != 0) {
 			abort();
 		}

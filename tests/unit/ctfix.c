@@ -149,8 +149,7 @@ ctfix_setup(void **state)
 	assert_non_null(mkdtemp(ctfix_top));
 	assert_int_equal(mount("ctfix", ctfix_top, "tmpfs", 0, "mode=755"), 0);
 	assert_int_equal(mount("ctfix", "/run", "tmpfs", 0, "mode=755"), 0);
-	assert_int_equal(mount("ctfix", "/var/lib", "tmpfs", 0, "mode=755"),
-			 0);
+	assert_int_equal(mount("ctfix", "/var/lib", "tmpfs", 0, "mode=755"), 0);
 	make_tools();
 	ctfix_lxc_says("STOPPED");
 	return 0;

@@ -96,8 +96,7 @@ test_refused(void **state)
 		  want);
 }
 
-#define MOVE_BY_NAME \
-	"; move a container by its name, without --kind=dir"
+#define MOVE_BY_NAME "; move a container by its name, without --kind=dir"
 
 static void
 test_holds(void **state)
@@ -163,11 +162,11 @@ test_base(void **state)
 		 "where the lxc containers are" MOVE_BY_NAME,
 		 ctfix_top, ctfix_top);
 	ctfix_err(KIND->load(&a, path("a/lxc"), &c, &e), &e, E_USAGE, want);
-	snprintf(want, sizeof(want),
-		 "%s/a/vz cannot be moved as a directory: it holds "
-		 "%s/a/vz/private, where the openvz containers are"
-		 MOVE_BY_NAME,
-		 ctfix_top, ctfix_top);
+	snprintf(
+		want, sizeof(want),
+		"%s/a/vz cannot be moved as a directory: it holds "
+		"%s/a/vz/private, where the openvz containers are" MOVE_BY_NAME,
+		ctfix_top, ctfix_top);
 	ctfix_err(KIND->load(&a, path("a/vz"), &c, &e), &e, E_USAGE, want);
 }
 
@@ -183,8 +182,7 @@ run_op(void *arg)
 {
 	struct op *o = arg;
 
-	return o->fn ? o->fn(&a, o->c, NULL)
-		     : o->tagged(&a, o->c, "s-1", NULL);
+	return o->fn ? o->fn(&a, o->c, NULL) : o->tagged(&a, o->c, "s-1", NULL);
 }
 
 static void
@@ -321,8 +319,7 @@ test_commit(void **state)
 	snprintf(want, sizeof(want), "%s exists", dst);
 	ctfix_err(KIND->commit(&b, &w, &p, staged, &e), &e, E_EXISTS, want);
 	ctfix_sh("rm -r b/new b/.stage");
-	snprintf(want, sizeof(want), "neither %s nor %s is there", staged,
-		 dst);
+	snprintf(want, sizeof(want), "neither %s nor %s is there", staged, dst);
 	ctfix_err(KIND->commit(&b, &w, &p, staged, &e), &e, E_NOT_FOUND, want);
 }
 
@@ -336,8 +333,9 @@ test_check(void **state)
 		int code;
 		const char *text;
 	} t[] = {
-		{ "a/data/x", E_USAGE, "is the directory to be moved itself, "
-				       "or inside it; name another place" },
+		{ "a/data/x", E_USAGE,
+		  "is the directory to be moved itself, "
+		  "or inside it; name another place" },
 		{ "a/data/x/in/side", E_USAGE,
 		  "is the directory to be moved itself, or inside it; name "
 		  "another place" },

@@ -389,8 +389,8 @@ test_lock_denied(void **state)
 	snprintf(dir, sizeof(dir), "%s/a/priv", ctfix_top);
 	h.lock_dir = dir;
 	ctfix_sh("mkdir -m 755 a/priv");
-	snprintf(want, sizeof(want),
-		 "no permission to lock in %s; run as root", dir);
+	snprintf(want, sizeof(want), "no permission to lock in %s; run as root",
+		 dir);
 	pid = fork();
 	if (pid == 0) {
 		int fd;
@@ -417,8 +417,7 @@ run_op(void *arg)
 {
 	struct op *o = arg;
 
-	return o->fn ? o->fn(&a, o->c, NULL)
-		     : o->tagged(&a, o->c, "s-1", NULL);
+	return o->fn ? o->fn(&a, o->c, NULL) : o->tagged(&a, o->c, "s-1", NULL);
 }
 
 static void
@@ -622,15 +621,16 @@ test_commit(void **state)
 				 "NAME=\"web\"\n"
 				 "IP_ADDRESS='10.0.0.1 '\n");
 	free(got);
-	ctfix_sh("test \"$(ls -A b/etc/vz/conf | xargs)\" = "
-		 "'201.conf 201.mount'; "
-		 "test $(stat -c %%a b/etc/vz/conf/201.mount) = 750; "
-		 "test $(readlink b/etc/vz/names/web) = "
-		 "%s/b/etc/vz/conf/201.conf; "
-		 "test -e b/srv/private/201/etc/motd; test -z \"$(ls b/lock)\"; "
-		 "test \"$(vzctl status web)\" = "
-		 "'CTID 201 exist unmounted down'",
-		 ctfix_top);
+	ctfix_sh(
+		"test \"$(ls -A b/etc/vz/conf | xargs)\" = "
+		"'201.conf 201.mount'; "
+		"test $(stat -c %%a b/etc/vz/conf/201.mount) = 750; "
+		"test $(readlink b/etc/vz/names/web) = "
+		"%s/b/etc/vz/conf/201.conf; "
+		"test -e b/srv/private/201/etc/motd; test -z \"$(ls b/lock)\"; "
+		"test \"$(vzctl status web)\" = "
+		"'CTID 201 exist unmounted down'",
+		ctfix_top);
 	/* Changed since. */
 	ctfix_sh("echo A=b >>b/etc/vz/conf/201.conf");
 	snprintf(want, sizeof(want),

@@ -101,9 +101,8 @@ static bool
 same_for_vzctl(const char *value, const char *rest, const char *end)
 {
 	rest = skip_blank(rest, end);
-	return rest == end ||
-	       (*rest == '#' && *value == '"' &&
-		!memchr(rest, '"', (size_t)(end - rest)));
+	return rest == end || (*rest == '#' && *value == '"' &&
+			       !memchr(rest, '"', (size_t)(end - rest)));
 }
 
 /* Unquote one word of shell from [p, end). */
@@ -135,10 +134,10 @@ unquote(const char *p, const char *end, const char *veid, struct buf *out)
 			buf_append(out, p++, 1, NULL);
 		}
 	}
-	return rc != RAW_OK			     ? rc
-	       : quote				     ? RAW_QUOTE
+	return rc != RAW_OK			? rc
+	       : quote				? RAW_QUOTE
 	       : !same_for_vzctl(start, p, end) ? RAW_EXTRA
-						     : RAW_OK;
+						: RAW_OK;
 }
 
 static int

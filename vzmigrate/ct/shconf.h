@@ -21,9 +21,8 @@
  * shell, lacks a quote, or the text has a NUL byte. `name` is
  * for errors.
  */
-int shconf_get(const char *text, size_t len, const char *name,
-	       const char *key, const char *veid, char **value,
-	       struct err *e);
+int shconf_get(const char *text, size_t len, const char *name, const char *key,
+	       const char *veid, char **value, struct err *e);
 
 /* One change of shconf_edit: every assignment of `key` goes; with a `value`
  * it is set in the place of the first, or at the end. */
