@@ -233,7 +233,8 @@ put(const char *dir, const char *name, const void *data, size_t len,
 	}
 	/* The caller holds the container's lock; a rest is from a crash. */
 	unlinkat(d, CTFILE_TMP, 0);
-	fd = openat(d, CTFILE_TMP, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	fd = openat(d, CTFILE_TMP, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+		    0600);
 	if (fd < 0) {
 		return err_sys(e, errno, "cannot create %s/%s", dir, name);
 	}

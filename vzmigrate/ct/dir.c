@@ -27,9 +27,9 @@
 #define MARK_MAX 8192
 
 struct holds {
-	const char *path;   /* the directory asked about */
-	const char *kind;   /* of the walk under way */
-	char found[512];    /* "container web (lxc)" */
+	const char *path; /* the directory asked about */
+	const char *kind; /* of the walk under way */
+	char found[512];  /* "container web (lxc)" */
 };
 
 static int
@@ -250,8 +250,7 @@ load_parts(const struct ct_host *h, const char *word, struct ct *c,
 }
 
 static int
-dir_load(const struct ct_host *h, const char *word, struct ct *c,
-	 struct err *e)
+dir_load(const struct ct_host *h, const char *word, struct ct *c, struct err *e)
 {
 	int rc;
 
@@ -341,8 +340,8 @@ dir_destroy(const struct ct_host *h, const struct ct *c, struct err *e)
 }
 
 static int
-dir_place(const struct ct_host *h, const struct ct_want *w,
-	  struct ct_place *p, struct err *e)
+dir_place(const struct ct_host *h, const struct ct_want *w, struct ct_place *p,
+	  struct err *e)
 {
 	cleanup(free_ptr) char *path = NULL;
 	int rc;
@@ -422,8 +421,7 @@ dir_uncommit(const struct ct_host *h, const struct ct_want *w,
 }
 
 static int
-dir_registered(const struct ct_host *h, const struct ct_place *p,
-	       struct err *e)
+dir_registered(const struct ct_host *h, const struct ct_place *p, struct err *e)
 {
 	(void)h;
 	(void)e;
