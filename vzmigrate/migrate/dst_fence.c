@@ -43,6 +43,13 @@ struct agent {
 static int64_t
 fence_ms(const struct dst *d)
 {
+#ifdef FAULT_HOOKS
+	const char *ms = getenv("VZMIGRATE_FENCE_MS"); /* tests are hasty */
+
+	if (ms) {
+		return atoll(ms);
+	}
+#endif
 	return d->opts.fence_ms > 0 ? d->opts.fence_ms : DST_FENCE_MS;
 }
 
