@@ -327,7 +327,6 @@ test_hostkey_asked_on_a_terminal()
 {
 	start_sshd srv
 	: >"$TEST_TMP/kh"
-	export PROBE SD PORT TEST_TMP
 	on_terminal 'fingerprint\)' yes --ask -p "$PORT" -i "$SD/id" \
 		127.0.0.1 'echo the-end'
 	assert_match the-end "$TEST_TMP/tty"
@@ -361,7 +360,8 @@ on_terminal()
 	END
 	rm -f "$TEST_TMP/tty"
 	TTY_RC=0
-	TEST_TMP=$TEST_TMP SSH_AUTH_SOCK=${AGENT:-} expect "$TEST_TMP/exp" \
+	export TEST_TMP
+	SSH_AUTH_SOCK=${AGENT:-} expect "$TEST_TMP/exp" \
 		"$pattern" "$answer" "$PROBE" --ssh-config=none \
 		--ssh="-o UserKnownHostsFile=$TEST_TMP/kh \
 		-o GlobalKnownHostsFile=/dev/null" "$@" \

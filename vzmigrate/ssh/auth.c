@@ -54,12 +54,12 @@ struct run {
 	const struct auth_params *p;
 	struct auth *a;
 	struct authkeys keys;
-	bool collected;	 /* keys are there */
-	bool *used;	 /* keys->n of them: tried already */
-	int tried;	 /* keys the server refused */
-	bool secret_put; /* a password was asked for */
+	bool collected;			/* keys are there */
+	bool *used;			/* keys->n of them: tried already */
+	int tried;			/* keys the server refused */
+	bool secret_put;		/* a password was asked for */
 	struct keyagent_filter *filter; /* or NULL */
-	struct buf notes; /* why things failed, "; " between */
+	struct buf notes;		/* why things failed, "; " between */
 };
 
 static void
@@ -140,8 +140,9 @@ remember(struct run *r, struct step *s, const char *method, const char *what,
 
 	if (a->n >= STEPS_MAX) {
 		step_fini(s);
-		return err_set(e, E_AUTH, "the server wants more than %d "
-					  "methods",
+		return err_set(e, E_AUTH,
+			       "the server wants more than %d "
+			       "methods",
 			       STEPS_MAX);
 	}
 	a->steps[a->n++] = *s;
@@ -415,8 +416,8 @@ by_password(struct run *r, struct err *e)
 		note(r, "password: NumberOfPasswordPrompts is 0");
 		return AUTHSTEP_DENIED;
 	}
-	snprintf(question, sizeof(question), "Password of %s@%s: ",
-		 r->p->c->user, r->p->c->alias);
+	snprintf(question, sizeof(question),
+		 "Password of %s@%s: ", r->p->c->user, r->p->c->alias);
 	rc = authstep_ask(r->p, PROMPT_PASSWORD, question, false, secret,
 			  sizeof(secret), &why);
 	if (rc == E_AUTH) {
@@ -492,9 +493,9 @@ static const struct {
 static bool
 allowed(const struct sshconf *c, int bit)
 {
-	return bit == SSH_AUTH_METHOD_PUBLICKEY	  ? c->pubkey_auth
+	return bit == SSH_AUTH_METHOD_PUBLICKEY	 ? c->pubkey_auth
 	       : bit == SSH_AUTH_METHOD_PASSWORD ? c->password_auth
-						  : c->kbdint_auth;
+						 : c->kbdint_auth;
 }
 
 /* One round over the methods in order. */

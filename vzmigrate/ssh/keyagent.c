@@ -197,8 +197,8 @@ static int
 keep_key(struct keyagent_keys *keys, const uint8_t *blob, size_t len,
 	 const uint8_t *comment, size_t comment_len, struct err *e)
 {
-	struct keyagent_key *v =
-		realloc(keys->v, (keys->n + 1) * sizeof(*v)), *k;
+	struct keyagent_key *v = realloc(keys->v, (keys->n + 1) * sizeof(*v)),
+			    *k;
 
 	if (!v) {
 		return err_nomem(e);
@@ -317,8 +317,8 @@ answer_sign(struct keyagent_filter *f, const struct buf *in, struct buf *out)
 	if (key_len == f->shown.len &&
 	    memcmp(key, f->shown.data, key_len) == 0) {
 		rc = buf_append(&ask, &type, 1, NULL);
-		rc = rc < 0 ? rc : put_string(&ask, f->real.data, f->real.len,
-					      NULL);
+		rc = rc < 0 ? rc
+			    : put_string(&ask, f->real.data, f->real.len, NULL);
 	}
 	pthread_mutex_unlock(&f->lock);
 	rc = rc < 0 ? rc : buf_append(&ask, p, left, NULL);
