@@ -115,9 +115,10 @@ good()
 start_agent()
 {
 	AGENT=$TEST_TMP/agent
-	setpriv --pdeathsig KILL ssh-agent -D -a "$AGENT" >/dev/null 2>&1 \
-		</dev/null &
+	# setgid, so pdeathsig would not hold; a stopped one takes only KILL
+	ssh-agent -D -a "$AGENT" >/dev/null 2>&1 </dev/null &
 	AGENT_PID=$!
+	trap 'kill -KILL "$AGENT_PID"' EXIT
 	disown "$AGENT_PID"
 	wait_until 10 test -S "$AGENT"
 }
