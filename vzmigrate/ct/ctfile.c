@@ -97,6 +97,25 @@ ctfile_note(struct ct *c, struct err *e, const char *fmt, ...)
 	return 0;
 }
 
+static int
+note_mount(const char *point, const char *fstype, void *arg)
+{
+	struct ct *c = arg;
+
+	if (!ctpath_inside(point, c->tree) || strcmp(point, c->tree) == 0) {
+		return 0;
+	}
+	return ctfile_note(c, NULL,
+			   "mount point %s (%s) inside the tree is not carried",
+			   point, fstype);
+}
+
+int
+ctfile_note_mounts(struct ct *c, struct err *e)
+{
+	return ctpath_mounts(note_mount, c, e);
+}
+
 const struct ct_file *
 ctfile_find(const struct ct_file *files, size_t nfiles, const char *role)
 {

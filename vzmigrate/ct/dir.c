@@ -207,20 +207,6 @@ mark_write(const struct ct_host *h, const char *path, enum ct_mark mark,
 }
 
 static int
-note_mount(const char *point, const char *fstype, void *arg)
-{
-	struct ct *c = arg;
-
-	if (ctpath_inside(point, c->tree) && strcmp(point, c->tree) != 0) {
-		return ctfile_note(c, NULL,
-				   "mount point %s (%s) inside the tree is "
-				   "not carried",
-				   point, fstype);
-	}
-	return 0;
-}
-
-static int
 load_parts(const struct ct_host *h, const char *word, struct ct *c,
 	   struct err *e)
 {
@@ -243,7 +229,7 @@ load_parts(const struct ct_host *h, const char *word, struct ct *c,
 				 "%s) and kept",
 				 c->tag ? c->tag : "unknown");
 	}
-	rc = rc < 0 ? rc : ctpath_mounts(note_mount, c, e);
+	rc = rc < 0 ? rc : ctfile_note_mounts(c, e);
 	rc = rc < 0 ? rc : origin_put(&origin, "tree", NULL, c->tree, e);
 	rc = rc < 0 ? rc : origin_put_node(&origin, c->tree, e);
 	return rc < 0 ? rc : origin_finish(c, &origin, e);

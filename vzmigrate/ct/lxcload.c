@@ -381,20 +381,6 @@ find_tree(struct load *l, struct err *e)
 	return check_mounted(l->c, l->c->tree, e);
 }
 
-static int
-note_mount(const char *point, const char *fstype, void *arg)
-{
-	struct ct *c = arg;
-
-	if (ctpath_inside(point, c->tree) && strcmp(point, c->tree) != 0) {
-		return ctfile_note(c, NULL,
-				   "mount point %s (%s) inside the tree is "
-				   "not carried",
-				   point, fstype);
-	}
-	return 0;
-}
-
 /* One entry of the container's directory. */
 static int
 extra(struct load *l, int dirfd, const char *name, size_t *total, struct err *e)
@@ -574,7 +560,7 @@ load_parts(struct load *l, const char *conf, struct err *e)
 	rc = rc < 0 ? rc : read_file(l, conf, e);
 	rc = rc < 0 ? rc : find_tree(l, e);
 	rc = rc < 0 ? rc : extras(l, e);
-	rc = rc < 0 ? rc : ctpath_mounts(note_mount, l->c, e);
+	rc = rc < 0 ? rc : ctfile_note_mounts(l->c, e);
 	rc = rc < 0 ? rc : read_tag(l->dir, l->c, e);
 	rc = rc < 0 ? rc : put_origin(l, e);
 	if (rc == 0 && l->idmap) {

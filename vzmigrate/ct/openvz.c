@@ -213,20 +213,6 @@ load_actions(struct ct *c, const struct vzconf *v, struct buf *origin,
 	return rc;
 }
 
-static int
-note_mount(const char *point, const char *fstype, void *arg)
-{
-	struct ct *c = arg;
-
-	if (ctpath_inside(point, c->tree) && strcmp(point, c->tree) != 0) {
-		return ctfile_note(c, NULL,
-				   "mount point %s (%s) inside the tree is "
-				   "not carried",
-				   point, fstype);
-	}
-	return 0;
-}
-
 /* The container's own values out of its configuration. */
 static int
 load_values(struct ct *c, const char *text, size_t len, struct err *e)
@@ -266,7 +252,7 @@ note_rest(struct ct *c, const struct vzconf *v, struct err *e)
 	if (rc == 0 && ctpath_type(d)) {
 		rc = ctfile_note(c, e, "dump file %s is not carried", d);
 	}
-	return rc < 0 ? rc : ctpath_mounts(note_mount, c, e);
+	return rc < 0 ? rc : ctfile_note_mounts(c, e);
 }
 
 static int
