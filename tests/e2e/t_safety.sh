@@ -13,7 +13,10 @@ TEST_TIMEOUT=600
 setup_file()
 {
 	hosts_possible || skip "$HOSTS_WHY"
-	hosts_up tmpfs a b
+	openvz_hosts
+	hosts_up tmpfs a b c
+	openvz_hosts a b
+	mkdir -p "$(host_dir b)/srv"
 	reference
 	traces
 }
@@ -142,6 +145,7 @@ each()
 	local s_ fa fb opt
 	read -r s_ fa fb opt < <(scenarios | grep "^$s ")
 	: "$s_"
+	CT=${CT:-c}
 	SC_A=$(none "$fa") SC_B=$(none "$fb") SC_OPT=$(none "$opt")
 	for p in $(points "$s" "$h" | sample "$n"); do
 		count=$((count + 1))
@@ -162,43 +166,44 @@ clean_up()
 	wait_until 20 no_agents
 	on a rm -rf $STATE/source
 	on b rm -rf $STATE/sessions $STATE/reserve
-	on a sh -c "rm -rf $CTS/* $CTS/.vzmigrate-*"
-	on b sh -c "rm -rf $CTS/* $CTS/.vzmigrate-*"
+	on a sh -c "rm -rf $CTS/* $CTS/.vzmigrate-* /vz/lock/* /etc/vz/conf/*"
+	on b sh -c "rm -rf $CTS/* $CTS/.vzmigrate-* /srv/.vzmigrate-* \
+		/vz/private/.vzmigrate-* /vz/lock/* /etc/vz/conf/*"
 }
 
 # again CT [CODES] - the same command without a fault moves it.
 again()
 {
 	A_FAULT='' B_FAULT='' AGENT=''
-	mig "$1"
+	mig -r yes "$1"
 	want "${2:-0}" "the second run"
 	owned_by b "$1"
 	nothing_left
-	assert_no_file "$(host_dir a)$CTS/$1/config"
+	assert_no_file "$(conf_of a "$1")"
 }
 
 # The source's process dies.
 die_on_a()
 {
-	fresh c
+	fresh "$CT"
 	A_FAULT=${SC_A:+$SC_A,}$1=kill B_FAULT=$SC_B
 	# shellcheck disable=SC2086
-	mig $SC_OPT c
+	mig -r yes $SC_OPT "$CT"
 	case $1 in
 	# How many there are is not the same each time.
 	*.batch:[2-9]* | *.chunk:[2-9]*) want "137 0" ;;
 	*) want 137 ;;
 	esac
-	one_owner c
+	one_owner "$CT"
 	case $1 in
 	journal.done.after:*)
-		owned_by b c
-		again c 10
+		owned_by b "$CT"
+		again "$CT" 10
 		assert_match 'was moved away|no such|does not exist|not here' \
 			"$ERR"
 		;;
 	*)
-		[ $RC = 0 ] || again c
+		[ $RC = 0 ] || again "$CT"
 		;;
 	esac
 }
@@ -207,20 +212,20 @@ die_on_a()
 # next one, by the same run or another.
 die_on_b()
 {
-	fresh c
+	fresh "$CT"
 	A_FAULT=$SC_A AGENT=$(agent_once "${SC_B:+$SC_B,}$1=kill")
 	# shellcheck disable=SC2086
-	mig $SC_OPT c
-	one_owner c
+	mig -r yes $SC_OPT "$CT"
+	one_owner "$CT"
 	if [ $RC = 0 ]; then
-		owned_by b c
+		owned_by b "$CT"
 		nothing_left
 		return
 	fi
 	# Connecting; copying; what the scenario itself makes fail.
 	want "4 6 64 137" "the first run"
-	as_it_was c
-	again c
+	as_it_was "$CT"
+	again "$CT"
 }
 
 # as_it_was CT - after a failure before the change of hands: this host has it.
@@ -235,36 +240,36 @@ as_it_was()
 # became of the container.
 fail_on_a()
 {
-	fresh c
+	fresh "$CT"
 	A_FAULT=${SC_A:+$SC_A,}$1=fail B_FAULT=$SC_B
 	# shellcheck disable=SC2086
-	mig $SC_OPT c
+	mig -r yes $SC_OPT "$CT"
 	judge "$1"
 }
 
 fail_on_b()
 {
-	fresh c
+	fresh "$CT"
 	A_FAULT=$SC_A AGENT=$(agent_once "${SC_B:+$SC_B,}$1=fail")
 	# shellcheck disable=SC2086
-	mig $SC_OPT c
+	mig -r yes $SC_OPT "$CT"
 	judge "$1"
 }
 
 # judge POINT - after a failure that was survived.
 judge()
 {
-	one_owner c
+	one_owner "$CT"
 	case $RC in
 	0 | 66)
 		# Moved; what was left undone was said.
-		owned_by b c
-		[ $RC = 0 ] || again c "0 10"
+		owned_by b "$CT"
+		[ $RC = 0 ] || again "$CT" "0 10"
 		nothing_left
 		;;
 	4 | 6 | 64)
 		# What was touched was put back, and that was said.
-		owned_by a c
+		owned_by a "$CT"
 		nothing_left
 		case $1 in
 		*block* | src.* | send.* | recv.* | *pass* | *proven* | \
@@ -275,13 +280,13 @@ judge()
 			}
 			;;
 		esac
-		again c
+		again "$CT"
 		;;
 	65 | 73)
 		# Could not be learned, or not be undone: both said to run it
 		# again.
 		assert_match 'run the same command again' "$ERR"
-		again c
+		again "$CT"
 		;;
 	*)
 		want "a documented code"
@@ -301,6 +306,35 @@ test_walk_ways_back()
 	each die_on_b undo b 2
 	each die_on_b refused b 2
 	each die_on_b kept b 2
+}
+
+# The other kinds, around the change of hands.
+test_walk_openvz()
+{
+	CT=301
+	each die_on_a clean a 99
+	each die_on_b clean b 99
+}
+
+test_walk_dir()
+{
+	CT=/srv/box
+	each die_on_a clean a 12
+	each die_on_b clean b 12
+}
+
+full_walk_openvz()
+{
+	CT=301
+	each die_on_a clean a 1
+	each die_on_b clean b 1
+}
+
+full_walk_dir()
+{
+	CT=/srv/box
+	each die_on_a clean a 1
+	each die_on_b clean b 1
 }
 
 full_walk_source_dies() { each die_on_a clean a 1; }
