@@ -162,7 +162,7 @@ agent_once()
 	echo "$f"
 }
 
-# mig_args OPTION ... CT - the command's words, in MIG.
+# mig_args OPTION ... CT - the command's words in MIG, its settings in MIG_ENV.
 mig_args()
 {
 	local agent=$AGENT
@@ -171,16 +171,17 @@ mig_args()
 	fi
 	OUT=$TEST_TMP/stdout ERR=$TEST_TMP/stderr RC=0
 	# shellcheck disable=SC2206 # several settings
-	MIG=($TEST_QUICK_ENV ${A_ENV:-}
-		${A_FAULT:+VZMIGRATE_FAULT="$A_FAULT"}
-		timeout -k 5 "$LIMIT" vzmigrate --agent="$agent" "${@:1:$#-1}"
-		"${MIG_HOST:-b}" "${@: -1}")
+	MIG_ENV=($TEST_QUICK_ENV ${A_ENV:-}
+		${A_FAULT:+VZMIGRATE_FAULT="$A_FAULT"})
+	MIG=(vzmigrate --agent="$agent" "${@:1:$#-1}" "${MIG_HOST:-b}"
+		"${@: -1}")
 }
 
 mig()
 {
 	mig_args "$@"
-	on a env "${MIG[@]}" >"$OUT" 2>"$ERR" || RC=$?
+	on a env "${MIG_ENV[@]}" timeout -k 5 "$LIMIT" "${MIG[@]}" \
+		>"$OUT" 2>"$ERR" || RC=$?
 	if [ $RC = 124 ]; then
 		tail -n 40 "$ERR" >&2
 		fail "not done in $LIMIT s"
@@ -199,11 +200,8 @@ held()
 	shift
 	mig_args "$@"
 	A_ENV='' A_FAULT='' B_ENV=''
-	# A job in the background would ignore SIGINT; the time limit would
-	# stand between us and its process.
-	# shellcheck disable=SC2206
-	MIG=("${MIG[@]/timeout/}")
-	on_bg a env --default-signal=INT "${MIG[@]:0:${#MIG[@]}}" \
+	# A job in the background would ignore SIGINT.
+	on_bg a env --default-signal=INT "${MIG_ENV[@]}" "${MIG[@]}" \
 		>"$OUT" 2>"$ERR"
 	MIG_BG=$ON_BG MIG_PID=$ON_PID
 	wait_until 20 test -e "$HOLD"
