@@ -11,26 +11,25 @@
 
 #include "base/fault.h"
 
-#define WRAP(name, params, args)                                   \
-	int __real_##name params;                                  \
-	int __wrap_##name params;                                  \
-	int __wrap_##name params                                   \
-	{                                                          \
-		int rc, saved;                                     \
-                                                                   \
-		if (fault_point("sys." #name ".before", NULL)) {   \
-			errno = EIO;                               \
-			return -1;                                 \
-		}                                                  \
-		rc = __real_##name args;                           \
-		saved = errno;                                     \
-		fault_point("sys." #name ".after", NULL);          \
-		errno = saved;                                     \
-		return rc;                                         \
+#define WRAP(name, params, args)                                 \
+	int __real_##name params;                                \
+	int __wrap_##name params;                                \
+	int __wrap_##name params                                 \
+	{                                                        \
+		int rc, saved;                                   \
+                                                                 \
+		if (fault_point("sys." #name ".before", NULL)) { \
+			errno = EIO;                             \
+			return -1;                               \
+		}                                                \
+		rc = __real_##name args;                         \
+		saved = errno;                                   \
+		fault_point("sys." #name ".after", NULL);        \
+		errno = saved;                                   \
+		return rc;                                       \
 	}
 
-WRAP(renameat2,
-     (int od, const char *o, int nd, const char *n, unsigned flags),
+WRAP(renameat2, (int od, const char *o, int nd, const char *n, unsigned flags),
      (od, o, nd, n, flags))
 WRAP(rename, (const char *o, const char *n), (o, n))
 WRAP(unlinkat, (int d, const char *n, int flags), (d, n, flags))
