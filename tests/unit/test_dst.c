@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The destination's half as the source sees it: real agents (the program
- * agent-faulty, which is vzmigrate-agent with fault points) over socketpairs,
+ * agent_faulty, which is vzmigrate-agent with fault points) over socketpairs,
  * driven by the client's link. The main part kills the agent at every point
  * at which it passes, and looks at what the next one makes of it.
  */
@@ -54,7 +54,7 @@
 #endif
 
 static char top[64];		  /* everything of one test */
-static char agent_path[PATH_MAX]; /* agent-faulty */
+static char agent_path[PATH_MAX]; /* agent_faulty */
 static uint8_t session[MSG_ID_LEN];
 static const char *kind = "dir";
 
@@ -619,7 +619,7 @@ setup(void **state)
 		return -1;
 	}
 	p = strrchr(agent_path, '/');
-	strcpy(p, "/agent-faulty");
+	strcpy(p, "/agent_faulty");
 	return digest_random(session, sizeof(session), &e);
 }
 
