@@ -115,6 +115,23 @@ read_text(const char *path)
 }
 
 static int
+root_flag(const char *path, bool set, bool on)
+{
+	cleanup(close_fd) int fd =
+		open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int flags = 0;
+
+	if (fd < 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0) {
+		return -1;
+	}
+	if (!set) {
+		return flags & FS_IMMUTABLE_FL ? 1 : 0;
+	}
+	flags = on ? flags | FS_IMMUTABLE_FL : flags & ~FS_IMMUTABLE_FL;
+	return ioctl(fd, FS_IOC_SETFLAGS, &flags);
+}
+
+static int
 wipe_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
 	(void)st;
@@ -627,6 +644,10 @@ static int
 teardown(void **state)
 {
 	(void)state;
+	/* What a test that failed may have left. */
+	umount2(at("dst"), MNT_DETACH);
+	root_flag(at("src"), true, false);
+	root_flag(place, true, false);
 	wipe(top);
 	return 0;
 }
@@ -1093,23 +1114,6 @@ test_place_taken_lxc(void **state)
 	place_taken("lxc");
 }
 
-static int
-root_flag(const char *path, bool set, bool on)
-{
-	cleanup(close_fd) int fd =
-		open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int flags = 0;
-
-	if (fd < 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0) {
-		return -1;
-	}
-	if (!set) {
-		return flags & FS_IMMUTABLE_FL ? 1 : 0;
-	}
-	flags = on ? flags | FS_IMMUTABLE_FL : flags & ~FS_IMMUTABLE_FL;
-	return ioctl(fd, FS_IOC_SETFLAGS, &flags);
-}
-
 /* An immutable root directory cannot be renamed: the flag comes last, also
  * from an agent that did not receive the tree, and goes first. */
 static void
@@ -1300,13 +1304,13 @@ test_link_lost(void **state)
 		}
 		_exit(0);
 	}
+	close(up[1]);
 	assert_int_equal(read(up[0], &agent, sizeof(agent)), sizeof(agent));
 	assert_int_equal(waitpid(client, &st, 0), client);
 	assert_int_equal(st, 0);
 	assert_int_equal(waitpid(agent, &st, 0), agent);
 	assert_true(WIFEXITED(st) && WEXITSTATUS(st) == 1);
 	close(up[0]);
-	close(up[1]);
 	hex_session(hex);
 	text = read_text(at("state/sessions/%s/journal", hex));
 	assert_non_null(strstr(text, " link-lost why="));
