@@ -346,9 +346,11 @@ test_cancelled(void **state)
 	xferfix_close(&x);
 }
 
-/* Field case D5: something still writes to the file: it does so when its
- * first chunk is on its way, in the place of the change of a byte. */
+/* Field case D5: something still writes to the file: here whenever a chunk is
+ * on its way. The file is larger than the window, so chunks are under way
+ * while it is still being read. */
 static int touch_fd;
+#define HUGE ((off_t)3 * LINK_WINDOW * TREE_PIECE)
 
 static int
 touch_write(struct bytechan *c, const void *data, size_t len, int64_t ms,
@@ -378,16 +380,21 @@ static void
 test_written_meanwhile(void **state)
 {
 	struct dirs *d = *state;
+	static char block[1 << 20];
 	struct xferfix x = { .wrap = touch_wrap };
 	struct send_result r = { 0 };
 	struct msg_proof p = { 0 };
 	struct err e = { 0 };
 
 	make_tree(d->src);
-	touch_fd = openat(d->src, "big", O_RDWR);
+	touch_fd = openat(d->src, "huge", O_RDWR | O_CREAT, 0600);
+	for (off_t at = 0; at < HUGE; at += 1 << 20) {
+		assert_int_equal(pwrite(touch_fd, block, sizeof(block), at),
+				 sizeof(block));
+	}
 	assert_int_equal(xferfix_open(&x, d->dst, 2000, &e), 0);
 	assert_int_equal(copy(&x, d->src, &r, &p, &e), E_CHANGED);
-	assert_non_null(strstr(e.text, "big"));
+	assert_non_null(strstr(e.text, "huge"));
 	close(touch_fd);
 	xferfix_close(&x);
 }

@@ -218,9 +218,13 @@ int
 iflags_apply_early(int fd, uint32_t flags, uint32_t projid,
 		   enum meta_policy policy, const char *path, struct err *e)
 {
-	int rc = change_flags(fd, EARLY, flags, policy, path, e);
+	int rc = change_flags(fd, EARLY, flags, META_STRICT, path, e);
 
-	return rc < 0 ? rc : change_projid(fd, projid, policy, path, e);
+	if (rc == 0) {
+		rc = change_projid(fd, projid, META_STRICT, path, e);
+	}
+	/* The warning comes from meta_apply, which knows the path. */
+	return rc == E_UNSUPPORTED && policy == META_WARN ? 0 : rc;
 }
 
 int

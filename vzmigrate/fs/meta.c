@@ -19,6 +19,7 @@
 
 #include "base/cleanup.h"
 #include "base/escape.h"
+#include "base/log.h"
 #include "fs/beneath.h"
 #include "fs/iflags.h"
 #include "fs/xattr.h"
@@ -227,6 +228,18 @@ meta_mknod(int dirfd, const char *name, const struct meta *m, struct err *e)
 	if (rc < 0 && errno == EEXIST) {
 		return err_set(e, E_EXISTS, "%s: exists", shown);
 	}
+	/* xfs: targets up to 1023 bytes, minors up to 2^18 - 1 */
+	if (rc < 0 && m->type == FS_LNK && errno == ENAMETOOLONG) {
+		return err_set(e, E_UNSUPPORTED,
+			       "%s: this file system holds no symbolic link "
+			       "of %zu bytes",
+			       shown, m->target_len);
+	}
+	if (rc < 0 && m->type != FS_LNK && errno == EINVAL) {
+		return err_set(e, E_UNSUPPORTED,
+			       "%s: this file system holds no device %u:%u",
+			       shown, m->major, m->minor);
+	}
 	return rc < 0 ? err_sys(e, errno, "cannot create %s", shown) : 0;
 }
 
@@ -245,6 +258,36 @@ to_timespec(const struct meta *m, struct timespec ts[2])
 	ts[0].tv_nsec = m->atime.nsec;
 	ts[1].tv_sec = m->mtime.sec;
 	ts[1].tv_nsec = m->mtime.nsec;
+}
+
+/*
+ * File systems cut times that they cannot hold to their limits, silently.
+ * All of them hold 1970 to 2038. Nanoseconds are not looked at here: a file
+ * system has them or has not, which fsprobe finds.
+ */
+static int
+check_times(int fd, const struct meta *m, enum meta_policy policy,
+	    const char *path, struct err *e)
+{
+	struct statx now;
+
+	if (m->mtime.sec >= 0 && m->mtime.sec <= INT32_MAX) {
+		return 0;
+	}
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_MTIME, &now) < 0) {
+		return err_sys(e, errno, "%s: cannot stat", path);
+	}
+	if (now.stx_mtime.tv_sec == m->mtime.sec) {
+		return 0;
+	}
+	if (policy == META_WARN) {
+		log_warn("%s: this file system does not hold the time %lld",
+			 path, (long long)m->mtime.sec);
+		return 0;
+	}
+	return err_set(e, E_UNSUPPORTED,
+		       "%s: this file system does not hold the time %lld", path,
+		       (long long)m->mtime.sec);
 }
 
 static int
@@ -279,7 +322,8 @@ apply_opened(int fd, const struct meta *m, enum meta_policy policy,
 	if (futimens(fd, ts) < 0) {
 		return err_sys(e, errno, "%s: cannot set times", path);
 	}
-	return iflags_lock(fd, m->flags, policy, path, e);
+	rc = check_times(fd, m, policy, path, e);
+	return rc < 0 ? rc : iflags_lock(fd, m->flags, policy, path, e);
 }
 
 /* `p` is an O_PATH descriptor of dirfd/name. */
@@ -309,7 +353,7 @@ apply_named(int dirfd, const char *name, int p, const struct meta *m,
 	if (utimensat(dirfd, name, ts, AT_SYMLINK_NOFOLLOW) < 0) {
 		return err_sys(e, errno, "%s: cannot set times", path);
 	}
-	return 0;
+	return check_times(p, m, policy, path, e);
 }
 
 int

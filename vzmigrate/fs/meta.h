@@ -85,20 +85,23 @@ int meta_read(int dirfd, const char *name, int fd, const struct statx *stx,
 
 /* How strict meta_apply is with what the file system cannot hold. */
 enum meta_policy {
-	META_STRICT = 0, /* an xattr, ACL or flag it refuses is an error */
+	META_STRICT = 0, /* an xattr, ACL, flag or time that it refuses is
+			    E_UNSUPPORTED */
 	META_WARN = 1,	 /* a warning is logged, the rest is applied */
 };
 
 /*
  * Create an object of m's type other than regular file and directory (device,
  * fifo, socket, symlink) under `name` in `dirfd`, with no access for others
- * until meta_apply. E_EXISTS where the name is taken.
+ * until meta_apply. E_EXISTS where the name is taken, E_UNSUPPORTED where the
+ * file system holds no such device number or length of target.
  */
 int meta_mknod(int dirfd, const char *name, const struct meta *m,
 	       struct err *e);
 
 /* For a just created, empty regular file or a new directory: flags that must
- * be set before content (NOCOW, COMPR, project id and its inheritance). */
+ * be set before content (NOCOW, COMPR) and the project id, which quota counts
+ * by. With META_WARN a refusal is left to meta_apply to tell. */
 int meta_apply_early(int fd, const struct meta *m, enum meta_policy policy,
 		     struct err *e);
 
