@@ -330,8 +330,7 @@ srcconn_pass_end(struct srcconn *c, const struct msg_pass *m,
 
 	msg_put_pass(exchange_init(&x, e), m);
 	rc = exchange_call(c, &x, MSG_PASS_END, true, PASS_MS, e);
-	return rc < 0 ? rc
-		      : msg_get_proof(x.reply.data, x.reply.len, proof, e);
+	return rc < 0 ? rc : msg_get_proof(x.reply.data, x.reply.len, proof, e);
 }
 
 int
