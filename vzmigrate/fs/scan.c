@@ -4,13 +4,10 @@
  * what subdirectories they find back on it.
  *
  * In: a root descriptor. Out: callbacks. State: struct scan on the caller's
- * stack frame, everything in it under `lock` but the threads' own buffers.
+ * stack frame, everything in it under the pool's lock but the threads' own
+ * buffers.
  *
- * A directory is opened from its parent's descriptor, never by path, so what
- * is visited is below the root whatever is renamed meanwhile. The parent's
- * descriptor is kept while children wait; beyond `fd_max` of them the ones
- * longest unused are closed and opened again later by walking down from the
- * nearest ancestor that is open, checking that it is the same directory.
+ * Which directories there are, and their descriptors, is dirpool's.
  */
 #include "fs/scan.h"
 
@@ -21,8 +18,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/queue.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -30,30 +25,11 @@
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "fs/beneath.h"
+#include "fs/dirpool.h"
 
 #define DENTS (128u << 10) /* bytes read from a directory at once */
 #define DENT_MIN 24	   /* smallest linux_dirent64 */
 #define THREADS_MAX 64
-#define FDS_MAX 256    /* parents kept open at most */
-#define REOPEN_KEEP 64 /* of a long way down, how much stays open */
-
-/* A directory: waiting to be visited, or visited with children waiting. */
-struct node {
-	struct node *parent;   /* holds a reference; NULL for the root */
-	struct node *below;    /* next in a batch or on the stack */
-	TAILQ_ENTRY(node) lru; /* in scan.open while in_lru */
-	uint64_t dev, ino;     /* once visited, to know it again */
-	uint32_t id;	       /* once visited */
-	uint32_t refs;	       /* itself while it waits or is visited, and
-				  each child's node */
-	uint32_t unopened;     /* children that wait */
-	uint32_t pins;	       /* threads that use fd right now */
-	int fd;		       /* -1: closed */
-	bool in_lru;
-	bool covered; /* fd leads below a mount; was opened early */
-	uint8_t name_len;
-	char name[];
-};
 
 struct scan {
 	const struct scan_ops *ops;
@@ -62,17 +38,14 @@ struct scan {
 	int rootfd; /* borrowed */
 	int bare;   /* the root's file system without the mounts on it,
 		       made when first needed; -1 none, -2 cannot */
-	pthread_mutex_t lock;
+	struct dirpool pool;
 	pthread_cond_t more; /* the stack has work, or all is done */
-	struct node *stack;
+	struct dirnode *stack;
 	unsigned busy;	 /* threads that visit */
 	bool stop;	 /* failed: everybody goes home */
 	struct err *err; /* the first failure */
 	int rc;
 	uint64_t next_id;
-	TAILQ_HEAD(, node)
-	open; /* closable descriptors, longest unused first */
-	unsigned n_open, fd_max;
 };
 
 /* One thread's own things. */
@@ -96,7 +69,7 @@ struct ent {
 static void
 fail(struct scan *s, int rc, const struct err *e)
 {
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	if (!s->stop) {
 		s->stop = true;
 		s->rc = rc;
@@ -105,7 +78,7 @@ fail(struct scan *s, int rc, const struct err *e)
 		}
 	}
 	pthread_cond_broadcast(&s->more);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 }
 
 static bool
@@ -113,242 +86,10 @@ stopped(struct scan *s)
 {
 	bool b;
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	b = s->stop;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	return b;
-}
-
-/* --- descriptors of parents; all under the lock ------------------------- */
-
-static void
-lru_drop(struct scan *s, struct node *n)
-{
-	if (n->in_lru) {
-		TAILQ_REMOVE(&s->open, n, lru);
-		n->in_lru = false;
-		s->n_open--;
-	}
-}
-
-static void
-node_close(struct scan *s, struct node *n)
-{
-	lru_drop(s, n);
-	close_fd(&n->fd);
-	n->fd = -1;
-}
-
-/* Close it where no child of it waits. The root stays, so that there is
- * always a way down, and so does what lies under a mount, where there is no
- * other way. */
-static void
-node_done(struct scan *s, struct node *n)
-{
-	if (n->pins == 0 && n->unopened == 0 && n->parent && !n->covered) {
-		node_close(s, n);
-	}
-}
-
-/* Close what is longest unused until at most `max` stay open. */
-static void
-evict(struct scan *s, unsigned max)
-{
-	struct node *n = TAILQ_FIRST(&s->open);
-
-	while (n && s->n_open > max) {
-		struct node *next = TAILQ_NEXT(n, lru);
-
-		if (n->pins == 0) {
-			node_close(s, n);
-		}
-		n = next;
-	}
-}
-
-static void
-lru_add(struct scan *s, struct node *n)
-{
-	if (n->parent && !n->covered && n->fd >= 0) {
-		lru_drop(s, n);
-		TAILQ_INSERT_TAIL(&s->open, n, lru);
-		n->in_lru = true;
-		s->n_open++;
-		evict(s, s->fd_max);
-	}
-}
-
-static void
-node_unref(struct scan *s, struct node *n)
-{
-	while (n && --n->refs == 0) {
-		struct node *parent = n->parent;
-
-		node_close(s, n);
-		free(n);
-		n = parent;
-	}
-}
-
-static struct node *
-node_new(struct node *parent, const char *name, size_t len, struct err *e)
-{
-	struct node *n = malloc(sizeof(*n) + len + 1);
-
-	if (!n) {
-		err_nomem(e);
-		return NULL;
-	}
-	memset(n, 0, sizeof(*n));
-	n->parent = parent;
-	n->fd = -1;
-	n->refs = 1;
-	n->name_len = (uint8_t)len;
-	memcpy(n->name, name, len);
-	n->name[len] = '\0';
-	return n;
-}
-
-/* --- opening -------------------------------------------------------------*/
-
-/* Open one step, and make room and try again where descriptors are out. */
-static int
-open_step(struct scan *s, int dirfd, const char *name, struct err *e)
-{
-	const int flags = O_RDONLY | O_DIRECTORY | O_NOATIME;
-	int fd = beneath_open(dirfd, name, flags, 0, e);
-
-	if (fd == E_SYSTEM && (e->sys == EMFILE || e->sys == ENFILE)) {
-		pthread_mutex_lock(&s->lock);
-		evict(s, 0);
-		pthread_mutex_unlock(&s->lock);
-		fd = beneath_open(dirfd, name, flags, 0, e);
-	}
-	if (fd == E_SYSTEM && e->sys == ENOTDIR) {
-		return err_recode(e, E_CHANGED, "was a directory");
-	}
-	if (fd == E_DENIED && e->sys == ELOOP) {
-		return err_recode(e, E_CHANGED, "was a directory");
-	}
-	return fd;
-}
-
-/* Open the visited directory `n` again from its pinned and open parent and
- * pin it. */
-static int
-reopen_one(struct scan *s, struct node *n, struct err *e)
-{
-	struct statx stx;
-	int fd = open_step(s, n->parent->fd, n->name, e);
-
-	if (fd < 0) {
-		return fd;
-	}
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_INO, &stx) < 0) {
-		close(fd);
-		return err_sys(e, errno, "cannot stat");
-	}
-	if (stx.stx_ino != n->ino ||
-	    makedev(stx.stx_dev_major, stx.stx_dev_minor) != n->dev) {
-		close(fd);
-		return err_set(e, E_CHANGED, "replaced while it was read");
-	}
-	pthread_mutex_lock(&s->lock);
-	if (n->fd < 0) {
-		n->fd = fd;
-	} else {
-		close(fd); /* another thread was faster */
-	}
-	n->pins++;
-	lru_add(s, n);
-	pthread_mutex_unlock(&s->lock);
-	return 0;
-}
-
-/* Pin the nearest ancestor of `n` that is open; count the closed ones between
- * in `*closed`. The root always is. */
-static struct node *
-pin_open_ancestor(struct scan *s, struct node *n, size_t *closed)
-{
-	struct node *a = n->parent;
-
-	*closed = 0;
-	pthread_mutex_lock(&s->lock);
-	while (a->fd < 0) {
-		a = a->parent;
-		++*closed;
-	}
-	a->pins++;
-	lru_add(s, a);
-	pthread_mutex_unlock(&s->lock);
-	return a;
-}
-
-/* Make sure that the parent of `n` is open and pinned. */
-static int
-pin_parent(struct scan *s, struct node *n, struct err *e)
-{
-	cleanup(free_ptr) struct node **way = NULL;
-	size_t closed, i;
-	struct node *a = pin_open_ancestor(s, n, &closed), *at;
-	int rc = 0;
-
-	if (closed == 0) {
-		return 0;
-	}
-	way = malloc(closed * sizeof(struct node *));
-	if (!way) {
-		rc = err_nomem(e);
-	} else {
-		for (i = closed, at = n->parent; i > 0; at = at->parent) {
-			way[--i] = at;
-		}
-	}
-	for (i = 0; rc == 0 && i < closed; i++) {
-		rc = reopen_one(s, way[i], e);
-		pthread_mutex_lock(&s->lock);
-		a->pins--;
-		/* Far from where we are going it is of no use. */
-		if (a->in_lru && a->pins == 0 && closed - i > REOPEN_KEEP) {
-			node_close(s, a);
-		}
-		pthread_mutex_unlock(&s->lock);
-		a = rc == 0 ? way[i] : NULL;
-	}
-	if (rc < 0 && a) {
-		pthread_mutex_lock(&s->lock);
-		a->pins--;
-		node_done(s, a);
-		pthread_mutex_unlock(&s->lock);
-	}
-	return rc;
-}
-
-/* Open a waiting directory; it is then pinned once. */
-static int
-node_open(struct scan *s, struct node *n, struct err *e)
-{
-	int fd = n->fd, rc = 0;
-	bool pinned = false;
-
-	if (fd < 0) { /* else the root, or under a mount */
-		rc = pin_parent(s, n, e);
-		pinned = rc == 0;
-	}
-	if (pinned) {
-		fd = open_step(s, n->parent->fd, n->name, e);
-		rc = fd < 0 ? fd : 0;
-	}
-	pthread_mutex_lock(&s->lock);
-	n->fd = fd < 0 ? -1 : fd;
-	n->pins = 1;
-	if (n->parent) {
-		n->parent->unopened--;
-		n->parent->pins -= pinned;
-		node_done(s, n->parent);
-	}
-	pthread_mutex_unlock(&s->lock);
-	return rc;
 }
 
 /* --- mounts --------------------------------------------------------------*/
@@ -359,7 +100,7 @@ bare_root(struct scan *s)
 {
 	int fd;
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	if (s->bare == -1) {
 		fd = (int)syscall(SYS_open_tree, s->rootfd, "",
 				  1 /* OPEN_TREE_CLONE */ | O_CLOEXEC |
@@ -367,12 +108,12 @@ bare_root(struct scan *s)
 		s->bare = fd >= 0 ? fd : -2;
 	}
 	fd = s->bare;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	return fd;
 }
 
 static bool
-is_mount(const struct node *dir, const struct statx *stx)
+is_mount(const struct dirnode *dir, const struct statx *stx)
 {
 	if (stx->stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) {
 		return stx->stx_attributes & STATX_ATTR_MOUNT_ROOT;
@@ -435,10 +176,10 @@ tell_mount(struct worker *w, const char *name, size_t len)
 /* Put a subdirectory into the batch. `fd` is -1, or an early opened
  * descriptor that is taken over. */
 static int
-add_dir(struct worker *w, struct node *dir, const char *name, size_t len,
-	int fd, struct node **batch)
+add_dir(struct worker *w, struct dirnode *dir, const char *name, size_t len,
+	int fd, struct dirnode **batch)
 {
-	struct node *n = node_new(dir, name, len, &w->err);
+	struct dirnode *n = dirpool_node(dir, name, len, &w->err);
 
 	if (!n) {
 		close_fd(&fd);
@@ -453,8 +194,8 @@ add_dir(struct worker *w, struct node *dir, const char *name, size_t len,
 
 /* Deliver what lies under a mount, where the kernel lets us look there. */
 static int
-covered(struct worker *w, struct scan_dir *d, struct node *dir,
-	const char *name, size_t len, struct node **batch)
+covered(struct worker *w, struct scan_dir *d, struct dirnode *dir,
+	const char *name, size_t len, struct dirnode **batch)
 {
 	struct scan *s = w->s;
 	cleanup(close_fd) int at = -1;
@@ -480,7 +221,7 @@ covered(struct worker *w, struct scan_dir *d, struct node *dir,
 	if (rc != 0 || !S_ISDIR(stx.stx_mode)) {
 		return rc < 0 ? rc : 0;
 	}
-	fd = open_step(s, at, name, &w->err);
+	fd = dirpool_step(&s->pool, at, name, &w->err);
 	if (fd < 0) {
 		return fault(w, name, len, &w->err);
 	}
@@ -488,8 +229,8 @@ covered(struct worker *w, struct scan_dir *d, struct node *dir,
 }
 
 static int
-entry(struct worker *w, struct scan_dir *d, struct node *dir, const char *name,
-      size_t len, struct node **batch)
+entry(struct worker *w, struct scan_dir *d, struct dirnode *dir,
+      const char *name, size_t len, struct dirnode **batch)
 {
 	struct scan *s = w->s;
 	struct statx stx;
@@ -549,14 +290,14 @@ split(struct worker *w, size_t got)
 
 /* Put the batch on the stack, so that the first found is visited first. */
 static void
-push(struct scan *s, struct node *dir, struct node *batch)
+push(struct scan *s, struct dirnode *dir, struct dirnode *batch)
 {
-	struct node *n;
+	struct dirnode *n;
 
 	if (!batch) {
 		return;
 	}
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	while ((n = batch) != NULL) {
 		batch = n->below;
 		dir->refs++;
@@ -565,13 +306,13 @@ push(struct scan *s, struct node *dir, struct node *batch)
 		s->stack = n;
 	}
 	pthread_cond_broadcast(&s->more);
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 }
 
 static void
-batch_free(struct node *batch)
+batch_free(struct dirnode *batch)
 {
-	struct node *n;
+	struct dirnode *n;
 
 	while ((n = batch) != NULL) {
 		batch = n->below;
@@ -581,13 +322,13 @@ batch_free(struct node *batch)
 }
 
 static int
-read_entries(struct worker *w, struct scan_dir *d, struct node *dir)
+read_entries(struct worker *w, struct scan_dir *d, struct dirnode *dir)
 {
 	struct scan *s = w->s;
 
 	while (!stopped(s)) {
 		ssize_t got = syscall(SYS_getdents64, d->fd, w->dents, DENTS);
-		struct node *batch = NULL;
+		struct dirnode *batch = NULL;
 		size_t n;
 		int rc = 0;
 
@@ -617,12 +358,12 @@ read_entries(struct worker *w, struct scan_dir *d, struct node *dir)
 
 /* The path of `n` into w->path, with room for one more name. */
 static int
-make_path(struct worker *w, const struct node *n)
+make_path(struct worker *w, const struct dirnode *n)
 {
 	char shown[4 * 255 + 1], *p;
 	size_t len = 0;
 
-	for (const struct node *a = n; a->parent; a = a->parent) {
+	for (const struct dirnode *a = n; a->parent; a = a->parent) {
 		len += a->name_len + (size_t)(a->parent->parent != NULL);
 	}
 	if (len > SCAN_PATH_MAX) {
@@ -642,7 +383,7 @@ make_path(struct worker *w, const struct node *n)
 		w->path_cap = 2 * len + 512;
 	}
 	w->path_len = len;
-	for (const struct node *a = n; a->parent; a = a->parent) {
+	for (const struct dirnode *a = n; a->parent; a = a->parent) {
 		len -= a->name_len;
 		memcpy(w->path + len, a->name, a->name_len);
 		if (len) {
@@ -654,7 +395,7 @@ make_path(struct worker *w, const struct node *n)
 
 /* It could not be opened; tell whom it concerns. */
 static int
-not_opened(struct worker *w, struct node *n, int rc)
+not_opened(struct worker *w, struct dirnode *n, int rc)
 {
 	size_t cut = w->path_len;
 	int r;
@@ -669,14 +410,14 @@ not_opened(struct worker *w, struct node *n, int rc)
 }
 
 static int
-take_id(struct worker *w, struct node *n)
+take_id(struct worker *w, struct dirnode *n)
 {
 	struct scan *s = w->s;
 	uint64_t id;
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	id = s->next_id++;
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	if (id > UINT32_MAX) {
 		return err_set(&w->err, E_LIMIT, "more than 2^32 directories");
 	}
@@ -685,14 +426,14 @@ take_id(struct worker *w, struct node *n)
 }
 
 static int
-visit(struct worker *w, struct node *n)
+visit(struct worker *w, struct dirnode *n)
 {
 	struct scan *s = w->s;
 	struct scan_dir d = { .name = n->name,
 			      .name_len = n->name_len,
 			      .thread = w->number };
 	struct statx stx;
-	int rc = node_open(s, n, &w->err), prc = make_path(w, n);
+	int rc = dirpool_open(&s->pool, n, &w->err), prc = make_path(w, n);
 
 	if (prc < 0) {
 		return prc;
@@ -728,44 +469,41 @@ visit(struct worker *w, struct node *n)
 /* --- threads -------------------------------------------------------------*/
 
 /* The next directory, or NULL at the end. Blocks. */
-static struct node *
+static struct dirnode *
 take(struct scan *s)
 {
-	struct node *n;
+	struct dirnode *n;
 
-	pthread_mutex_lock(&s->lock);
+	pthread_mutex_lock(&s->pool.lock);
 	while (!s->stop && !s->stack && s->busy) {
-		pthread_cond_wait(&s->more, &s->lock);
+		pthread_cond_wait(&s->more, &s->pool.lock);
 	}
 	n = s->stop ? NULL : s->stack;
 	if (n) {
 		s->stack = n->below;
 		s->busy++;
 	}
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 	return n;
 }
 
 static void
-give_back(struct scan *s, struct node *n)
+give_back(struct scan *s, struct dirnode *n)
 {
-	pthread_mutex_lock(&s->lock);
-	n->pins--;
-	node_done(s, n);
-	lru_add(s, n);
-	node_unref(s, n);
+	pthread_mutex_lock(&s->pool.lock);
+	dirpool_leave(&s->pool, n);
 	s->busy--;
 	if (!s->busy && !s->stack) {
 		pthread_cond_broadcast(&s->more);
 	}
-	pthread_mutex_unlock(&s->lock);
+	pthread_mutex_unlock(&s->pool.lock);
 }
 
 static void *
 work(void *arg)
 {
 	struct worker *w = arg;
-	struct node *n;
+	struct dirnode *n;
 
 	while ((n = take(w->s)) != NULL) {
 		int rc = visit(w, n);
@@ -800,18 +538,6 @@ thread_count(const struct scan_opts *o)
 		n = 8;
 	}
 	return n < 1 ? 1 : n > THREADS_MAX ? THREADS_MAX : (unsigned)n;
-}
-
-/* A quarter of what the process may have, within reason. */
-static unsigned
-fd_limit(void)
-{
-	struct rlimit rl;
-
-	if (getrlimit(RLIMIT_NOFILE, &rl) < 0 || rl.rlim_cur / 4 > FDS_MAX) {
-		return FDS_MAX;
-	}
-	return rl.rlim_cur / 4 < 4 ? 4 : (unsigned)(rl.rlim_cur / 4);
 }
 
 static int
@@ -859,13 +585,11 @@ scan_tree(int rootfd, const struct scan_opts *o, const struct scan_ops *ops,
 		.rootfd = rootfd,
 		.bare = -1,
 		.err = e,
-		.fd_max = fd_limit(),
 	};
-	struct node *n;
+	struct dirnode *n;
 	int rc;
 
-	TAILQ_INIT(&s.open);
-	s.stack = node_new(NULL, "", 0, e);
+	s.stack = dirpool_node(NULL, "", 0, e);
 	if (!s.stack) {
 		return E_NOMEM;
 	}
@@ -876,15 +600,15 @@ scan_tree(int rootfd, const struct scan_opts *o, const struct scan_ops *ops,
 		free(s.stack);
 		return rc;
 	}
-	pthread_mutex_init(&s.lock, NULL);
+	dirpool_init(&s.pool);
 	pthread_cond_init(&s.more, NULL);
 	rc = run(&s, thread_count(o), e);
 	while ((n = s.stack) != NULL) {
 		s.stack = n->below;
-		node_unref(&s, n);
+		dirpool_unref(&s.pool, n);
 	}
 	close_fd(&s.bare);
 	pthread_cond_destroy(&s.more);
-	pthread_mutex_destroy(&s.lock);
+	dirpool_fini(&s.pool);
 	return rc;
 }
