@@ -21,16 +21,14 @@ int iflags_unlock(int fd, uint32_t *had, struct err *e);
 
 /* While a file is empty: NOCOW and COMPR exactly, then the project id. */
 int iflags_apply_early(int fd, uint32_t flags, uint32_t projid,
-		       enum meta_policy policy, const char *path,
-		       struct err *e);
+		       struct meta_loss *loss, struct err *e);
 
 /* Project id, and all META_FLAGS but immutable and append-only (which are
- * taken to be clear). Refusals as in xattr_apply. */
+ * taken to be clear). The text names nothing, as with all of these. */
 int iflags_apply(int fd, uint32_t flags, uint32_t projid,
-		 enum meta_policy policy, const char *path, struct err *e);
+		 struct meta_loss *loss, struct err *e);
 
 /* Set immutable and append-only as in `flags`; nothing else is touched. */
-int iflags_lock(int fd, uint32_t flags, enum meta_policy policy,
-		const char *path, struct err *e);
+int iflags_lock(int fd, uint32_t flags, struct meta_loss *loss, struct err *e);
 
 #endif

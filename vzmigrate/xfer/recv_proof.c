@@ -115,6 +115,9 @@ on_dir(struct scan_dir *d, const struct statx *stx, void *arg, struct err *e)
 		if (d->id == TREE_ROOT) {
 			m.flags &= ~PROOF_ROOT_LATE;
 		}
+		rc = losses_restore(w->in->losses, stx->stx_ino, &m, e);
+	}
+	if (rc == 0) {
 		rc = sum_entry(w, &w->part[d->thread], d->path, d->path_len, &m,
 			       0, e);
 	}
@@ -136,6 +139,9 @@ on_entry(struct scan_dir *d, const char *name, size_t name_len,
 	}
 	buf_clear(&p->path);
 	rc = meta_read(d->fd, name, -1, stx, &m, NULL, e);
+	if (rc == 0) {
+		rc = losses_restore(w->in->losses, stx->stx_ino, &m, e);
+	}
 	if (rc == 0 && d->path_len) {
 		rc = buf_append(&p->path, d->path, d->path_len, e);
 		if (rc == 0) {

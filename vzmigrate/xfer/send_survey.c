@@ -73,21 +73,7 @@ need_of(struct send_survey *s, const struct meta *m)
 	if (m->xattrs_len) {
 		need_xattrs(s, m);
 	}
-	if (m->flags & (FS_IMMUTABLE_FL | FS_APPEND_FL)) {
-		s->caps |= FSPROBE_FLAG_IA;
-	}
-	if (m->flags & FS_NOCOW_FL) {
-		s->caps |= FSPROBE_FLAG_C;
-	}
-	if (m->projid) {
-		s->caps |= FSPROBE_PROJID;
-	}
-	if (m->type == FS_CHR || m->type == FS_BLK) {
-		s->caps |= FSPROBE_MKNOD;
-	}
-	if (m->uid || m->gid) {
-		s->caps |= FSPROBE_OWNER;
-	}
+	s->caps |= fsprobe_meta_caps(m);
 }
 
 /* Blocks beyond the size (preallocation) are not content. */
@@ -154,7 +140,9 @@ static int
 on_entry(struct scan_dir *d, const char *name, size_t name_len,
 	 const struct statx *stx, void *arg, struct err *e)
 {
-	(void)name_len;
+	struct survey *v = arg;
+
+	v->part[d->thread].caps |= fsprobe_name_caps(name, name_len);
 	return S_ISDIR(stx->stx_mode) ? 0 : look(arg, d, name, -1, stx, e);
 }
 
