@@ -23,7 +23,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	data++;
 	size--;
-	switch (data[-1] % 14) {
+	switch (data[-1] % 15) {
 	case 0:
 		TRY(hello, msg_hello_fini(&m));
 		break;
@@ -62,6 +62,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 12:
 		TRY(abort, );
+		break;
+	case 13:
+		TRY(sink, );
 		break;
 	default:
 		TRY(state, msg_state_fini(&m));

@@ -182,11 +182,11 @@ make_types(void)
 	node("types/whiteout", S_IFCHR, 0, 0);
 	node("types/null", S_IFCHR | 0666, 1, 3);
 	node("types/blk", S_IFBLK | 0660, 7, 200);
-	/* xfs has 14 bits of minor and 9 of major */
+	/* xfs: majors up to 511, minors up to 2^18 - 1 */
 	may(mknod("types/blk-large", S_IFBLK | 0600, makedev(259, 1048575)),
-	    "a device with a large minor");
+	    "device 259:1048575");
 	may(mknod("types/chr-large", S_IFCHR | 0600, makedev(4095, 255)),
-	    "a device with a large major");
+	    "device 4095:255");
 }
 
 static void

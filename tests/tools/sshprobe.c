@@ -33,10 +33,10 @@ struct args {
 	struct sshopts o;
 	struct conn_params p;
 	bool info, conf_only, ask, fds, idle;
-	int more;	     /* further connections, at once in threads */
-	int64_t write_ms;    /* patience of a write */
-	int64_t idle_ms;     /* only listen for so long */
-	size_t chunk;	     /* bytes of a write */
+	int more;	  /* further connections, at once in threads */
+	int64_t write_ms; /* patience of a write */
+	int64_t idle_ms;  /* only listen for so long */
+	size_t chunk;	  /* bytes of a write */
 };
 
 struct more {
@@ -47,9 +47,22 @@ struct more {
 	struct err e;
 };
 
-enum { OPT_SSH = 256, OPT_CONFIG, OPT_INFO, OPT_CONF, OPT_ASK, OPT_MORE,
-       OPT_C2S, OPT_S2C, OPT_TIMEOUT, OPT_SILENCE, OPT_WRITE, OPT_FDS,
-       OPT_IDLE, OPT_CHUNK };
+enum {
+	OPT_SSH = 256,
+	OPT_CONFIG,
+	OPT_INFO,
+	OPT_CONF,
+	OPT_ASK,
+	OPT_MORE,
+	OPT_C2S,
+	OPT_S2C,
+	OPT_TIMEOUT,
+	OPT_SILENCE,
+	OPT_WRITE,
+	OPT_FDS,
+	OPT_IDLE,
+	OPT_CHUNK
+};
 
 static const struct option longs[] = {
 	{ "port", required_argument, NULL, 'p' },
@@ -370,8 +383,8 @@ main(int argc, char **argv)
 	struct err e = { 0 };
 	int opt, level = LOGL_WARN, rc = 0;
 
-	while (rc == 0 && (opt = getopt_long(argc, argv, "+p:i:J:v", longs,
-					     NULL)) != -1) {
+	while (rc == 0 &&
+	       (opt = getopt_long(argc, argv, "+p:i:J:v", longs, NULL)) != -1) {
 		rc = take_option(&a, opt, &level, &e);
 	}
 	if (rc == 0 && optind >= argc) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ctfix: see the header. */
-#include "tests/unit/ctfix.h"
+#include "ctfix.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -149,8 +149,7 @@ ctfix_setup(void **state)
 	assert_non_null(mkdtemp(ctfix_top));
 	assert_int_equal(mount("ctfix", ctfix_top, "tmpfs", 0, "mode=755"), 0);
 	assert_int_equal(mount("ctfix", "/run", "tmpfs", 0, "mode=755"), 0);
-	assert_int_equal(mount("ctfix", "/var/lib", "tmpfs", 0, "mode=755"),
-			 0);
+	assert_int_equal(mount("ctfix", "/var/lib", "tmpfs", 0, "mode=755"), 0);
 	make_tools();
 	ctfix_lxc_says("STOPPED");
 	return 0;
@@ -177,7 +176,7 @@ ctfix_host(const char *name)
 	ctfix_sh("cat >%s/etc/vz/vz.conf <<'END'\n"
 		 "## Global parameters\n"
 		 "VIRTUOZZO=yes\n"
-		 "LOCKDIR=%s/lock # for vzctl\n"
+		 "LOCKDIR=\"%s/lock\" # for vzctl\n"
 		 "DUMPDIR=%s/vz/dump\n"
 		 "VE_ROOT=%s/vz/root/$VEID\n"
 		 "VE_PRIVATE=\"%s/vz/private/${VEID}\"\n"

@@ -46,14 +46,14 @@ char *ctfix_sum(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 bool ctfix_die_at(int n, int (*fn)(void *arg), void *arg, int *rc);
 
 /* Assert code and exact text of an error, then clear it. */
-#define ctfix_err(rc, e, code_, text_)                \
-	do {                                          \
-		int rc_ = (rc);                       \
-                                                      \
+#define ctfix_err(rc, e, code_, text_)                 \
+	do {                                           \
+		int rc_ = (rc);                        \
+                                                       \
 		assert_string_equal((e)->text, text_); \
-		assert_int_equal(rc_, code_);         \
-		assert_int_equal((e)->code, code_);   \
-		err_clear(e);                         \
+		assert_int_equal(rc_, code_);          \
+		assert_int_equal((e)->code, code_);    \
+		err_clear(e);                          \
 	} while (0)
 
 /* Make `w` the request to move `c`. */

@@ -101,8 +101,7 @@ fsfix_remove(const char *path)
 	fsfix_try("rm -rf --one-file-system %s", path);
 }
 
-static int
-mount_fs(const char *fs)
+static int __attribute__((nonnull)) mount_fs(const char *fs)
 {
 	char dir[512], img[512];
 
@@ -132,9 +131,10 @@ fsfix_open(const char *fs, char *path)
 	size_t i = 0;
 	int fd;
 
-	while (strcmp(fsfix_names[i], fs) != 0) {
+	while (fsfix_names[i] && strcmp(fsfix_names[i], fs) != 0) {
 		i++;
 	}
+	assert_non_null(fsfix_names[i]);
 	if (i && !own_ns) {
 		print_message("skipped on %s: no mount namespace (needs "
 			      "root)\n",
@@ -148,7 +148,7 @@ fsfix_open(const char *fs, char *path)
 		print_message("skipped on %s: cannot be mounted here\n", fs);
 		return -1;
 	}
-	snprintf(path, 512, "%s/%s/t%u", base, i ? fs : ".", serial++);
+	snprintf(path, 512, "%s/%s/t%u", base, i > 0 ? fs : ".", serial++);
 	assert_int_equal(mkdir(path, 0755), 0);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_true(fd >= 0);

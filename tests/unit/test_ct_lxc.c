@@ -18,7 +18,7 @@
 #include "ct/ct.h"
 #include "ct/ctfile.h"
 #include "ct/lxc.h"
-#include "tests/unit/ctfix.h"
+#include "ctfix.h"
 
 #define KIND ct_kind_find("lxc")
 
@@ -94,16 +94,19 @@ test_load(void **state)
 	assert_int_equal(ctfile_find(c.files, c.nfiles, "config")->mode, 0640);
 	assert_non_null(ctfile_find(c.files, c.nfiles, "extra/fstab"));
 	assert_non_null(ctfile_find(c.files, c.nfiles, "origin"));
-	snprintf(want, sizeof(want), "%s/a/lxc/web/snaps is not carried (a "
-				     "directory)",
+	snprintf(want, sizeof(want),
+		 "%s/a/lxc/web/snaps is not carried (a "
+		 "directory)",
 		 ctfix_top);
 	assert_true(has_note(&c, want));
-	snprintf(want, sizeof(want), "%s/a/lxc/web/link is not carried (no "
-				     "regular file)",
+	snprintf(want, sizeof(want),
+		 "%s/a/lxc/web/link is not carried (no "
+		 "regular file)",
 		 ctfix_top);
 	assert_true(has_note(&c, want));
-	snprintf(want, sizeof(want), "%s/a/lxc/web/big.log is not carried (too "
-				     "large)",
+	snprintf(want, sizeof(want),
+		 "%s/a/lxc/web/big.log is not carried (too "
+		 "large)",
 		 ctfix_top);
 	assert_true(has_note(&c, want));
 	assert_int_equal(c.nnotes, 3);
@@ -169,11 +172,12 @@ test_refused_rootfs(void **state)
 		snprintf(line, sizeof(line), "lxc.rootfs.path = %s",
 			 t[i].value);
 		add("web", line);
-		snprintf(want, sizeof(want),
-			 "the root file system of lxc container web is %s (%s), "
-			 "not a plain directory; such a container cannot be "
-			 "moved yet",
-			 t[i].what, t[i].value);
+		snprintf(
+			want, sizeof(want),
+			"the root file system of lxc container web is %s (%s), "
+			"not a plain directory; such a container cannot be "
+			"moved yet",
+			t[i].what, t[i].value);
 		ctfix_err(KIND->load(&a, "web", &c, &e), &e, E_UNSUPPORTED,
 			  want);
 	}
@@ -228,8 +232,9 @@ test_mounted_overlay(void **state)
 	make("web");
 	ctfix_sh("mkdir -p ov/l ov/u ov/w");
 	snprintf(at, sizeof(at), "%s/a/lxc/web/rootfs", ctfix_top);
-	snprintf(opts, sizeof(opts), "lowerdir=%s/ov/l,upperdir=%s/ov/u,"
-				     "workdir=%s/ov/w",
+	snprintf(opts, sizeof(opts),
+		 "lowerdir=%s/ov/l,upperdir=%s/ov/u,"
+		 "workdir=%s/ov/w",
 		 ctfix_top, ctfix_top, ctfix_top);
 	if (mount("o", at, "overlay", 0, opts) < 0) {
 		print_message("no overlay file system in this kernel\n");
@@ -348,11 +353,11 @@ test_bad_config(void **state)
 		 ctfix_top);
 	ctfix_err(KIND->load(&a, "web", &c, &e), &e, E_CONFIG, want);
 	make("web");
-	ctfix_sh("head -c 1048577 /dev/zero | tr '\\0' '#' "
-		 ">a/lxc/web/config");
+	ctfix_sh("head -c %u /dev/zero | tr '\\0' '#' >a/lxc/web/config",
+		 CT_FILE_MAX + 1);
 	snprintf(want, sizeof(want),
-		 "%s/a/lxc/web/config is larger than 1048576 bytes",
-		 ctfix_top);
+		 "%s/a/lxc/web/config is larger than %u bytes", ctfix_top,
+		 CT_FILE_MAX);
 	ctfix_err(KIND->load(&a, "web", &c, &e), &e, E_LIMIT, want);
 }
 
@@ -396,9 +401,8 @@ test_lock(void **state)
 	assert_int_equal(KIND->load(&a, "web", &c, &e), 0);
 	assert_int_equal(KIND->lock(&a, &c, &fd, &e), 0);
 	assert_int_equal(KIND->lock(&a, &c, &fd2, &e), E_BUSY);
-	snprintf(want, sizeof(want),
-		 "lxc %s/a/lxc/web is locked by pid %d (", ctfix_top,
-		 (int)getpid());
+	snprintf(want, sizeof(want), "lxc %s/a/lxc/web is locked by pid %d (",
+		 ctfix_top, (int)getpid());
 	assert_memory_equal(e.text, want, strlen(want));
 	err_clear(&e);
 	KIND->unlock(&a, &c, fd);
@@ -420,8 +424,7 @@ run_op(void *arg)
 {
 	struct op *o = arg;
 
-	return o->fn ? o->fn(&a, o->c, NULL)
-		     : o->tagged(&a, o->c, "s-1", NULL);
+	return o->fn ? o->fn(&a, o->c, NULL) : o->tagged(&a, o->c, "s-1", NULL);
 }
 
 static void
@@ -692,8 +695,8 @@ test_commit_outside(void **state)
 	assert_string_equal(m.p.stage_dir, want);
 	ctfix_sh("mkdir b/data/deep"); /* made by commit, left by its undo */
 	commit_all_ways(&m);
-	snprintf(want, sizeof(want),
-		 "lxc.rootfs.path = %s/b/data/deep/er\n", ctfix_top);
+	snprintf(want, sizeof(want), "lxc.rootfs.path = %s/b/data/deep/er\n",
+		 ctfix_top);
 	got = ctfix_read("%s/b/lxc/out/config", ctfix_top);
 	assert_string_equal(got, want);
 	free(got);

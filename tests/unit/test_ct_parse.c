@@ -108,9 +108,8 @@ test_lxcconf_rewrite(void **state)
 
 	(void)state;
 	buf_init(&b, 4096);
-	assert_int_equal(lxcconf_rewrite(in, sizeof(in) - 1, "f", &ch, &b,
-					 NULL),
-			 0);
+	assert_int_equal(
+		lxcconf_rewrite(in, sizeof(in) - 1, "f", &ch, &b, NULL), 0);
 	assert_string_equal(buf_cstr(&b, NULL), want);
 	buf_clear(&b);
 	assert_int_equal(lxcconf_rewrite("lxc.a = b", 9, "f", &ch, &b, NULL),
@@ -121,12 +120,15 @@ test_lxcconf_rewrite(void **state)
 	/* Nothing to change: every byte stays. */
 	buf_clear(&b);
 	ch = (struct lxcconf_change){ 0 };
-	assert_int_equal(lxcconf_rewrite(in, sizeof(in) - 1, "f", &ch, &b,
-					 NULL),
-			 0);
+	assert_int_equal(
+		lxcconf_rewrite(in, sizeof(in) - 1, "f", &ch, &b, NULL), 0);
 	assert_int_equal(b.len, sizeof(in) - 1);
 	assert_memory_equal(b.data, in, b.len);
 }
+
+#define EXTRA                                                            \
+	"f: there is text behind the value of K, which vzctl takes for " \
+	"a part of it; remove it"
 
 static void
 test_shconf_get(void **state)
@@ -140,8 +142,11 @@ test_shconf_get(void **state)
 		{ "K=v", 1, "v" },
 		{ "#K=v\nKK=w\n K=x\n", 1, "x" },
 		{ "export K=\"a b\" # c\n", 1, "a b" },
-		{ "K=a # c\n", 1, "a" },
-		{ "K=a;rm -rf /\n", 1, "a" },
+		{ "K=\"a\"\t \n", 1, "a" },
+		{ "K=a # c\n", E_CONFIG, EXTRA },
+		{ "K=a b\n", E_CONFIG, EXTRA },
+		{ "K=\"a\" # \"\n", E_CONFIG, EXTRA },
+		{ "K=a;rm -rf /\n", E_CONFIG, EXTRA },
 		{ "K=\n", 1, "" },
 		{ "K=/vz/private/$VEID\n", 1, "/vz/private/101" },
 		{ "K=\"/vz/${VEID}/$VEID\"\r\n", 1, "/vz/101/101" },
@@ -208,13 +213,12 @@ test_shconf_edit(void **state)
 	(void)state;
 	buf_init(&b, 4096);
 	assert_int_equal(shconf_edit(in, sizeof(in) - 1, ed, 4, &b, NULL), 0);
-	assert_string_equal(buf_cstr(&b, NULL),
-			    "# VE_ROOT=x\n"
-			    "VE_ROOT=\"/srv/root/7\"\n"
-			    "NAME=\"new one\"\n"
-			    "ODD='\xff'; $(true)\n"
-			    "IP_ADDRESS=\"10.0.0.1\"\n"
-			    "VEID=\"7\"\n");
+	assert_string_equal(buf_cstr(&b, NULL), "# VE_ROOT=x\n"
+						"VE_ROOT=\"/srv/root/7\"\n"
+						"NAME=\"new one\"\n"
+						"ODD='\xff'; $(true)\n"
+						"IP_ADDRESS=\"10.0.0.1\"\n"
+						"VEID=\"7\"\n");
 	buf_clear(&b);
 	assert_int_equal(shconf_edit(in, sizeof(in) - 1, ed, 0, &b, NULL), 0);
 	assert_int_equal(b.len, sizeof(in) - 1);
@@ -230,9 +234,9 @@ test_roles(void **state)
 {
 	static const char *const names[] = { "fstab", "A b_c", "\xff\n%",
 					     "..." };
-	static const char *const bad[] = { "",	  ".",	   "..", "a/b", "_2f",
-					   "_00", "_2",	   "_",	 "A",	"_2e",
-					   "_2e_2e", "_GG" };
+	static const char *const bad[] = { "",	  ".",	 "..",	   "a/b",
+					   "_2f", "_00", "_2",	   "_",
+					   "A",	  "_2e", "_2e_2e", "_GG" };
 
 	(void)state;
 	for (size_t i = 0; i < 4; i++) {
@@ -302,11 +306,13 @@ test_ids(void **state)
 		{ "2147483644", "2147483644", 0 },
 		{ "0", "CT 0 is the host itself, which cannot be moved",
 		  E_USAGE },
-		{ "2147483645", "CT 2147483645 is out of range (1 to "
-				"2147483644)",
+		{ "2147483645",
+		  "CT 2147483645 is out of range (1 to "
+		  "2147483644)",
 		  E_USAGE },
-		{ "99999999999999999999", "CT 99999999999999999999 is out of "
-					  "range (1 to 2147483644)",
+		{ "99999999999999999999",
+		  "CT 99999999999999999999 is out of "
+		  "range (1 to 2147483644)",
 		  E_USAGE },
 		{ "", "", 0 },
 		{ "-1", "", 0 },

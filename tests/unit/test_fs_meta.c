@@ -235,6 +235,53 @@ test_times(void **state)
 	}
 }
 
+/* What a file system would cut silently. */
+static void
+test_beyond(void **state)
+{
+	const char *fs;
+	char path[512], target[1500];
+
+	(void)state;
+	memset(target, 't', sizeof(target));
+	target[sizeof(target) - 1] = '\0';
+	EACH_FS(fs, fd, path)
+	{
+		struct meta m = { .type = FS_FIFO, .perm = 0600 };
+		struct meta_loss loss;
+		struct err e = { 0 };
+		int cuts = strcmp(fs, "ext4") == 0 || strcmp(fs, "xfs") == 0;
+
+		m.mtime.sec = 253402300799; /* year 9999 */
+		assert_int_equal(meta_mknod(fd, "p", &m, &e), 0);
+		if (strcmp(fs, "here") != 0) {
+			assert_int_equal(
+				meta_apply(fd, "p", -1, &m, NULL, &e),
+				cuts ? E_UNSUPPORTED : 0);
+			assert_true(!cuts || strstr(e.text, "253402300799"));
+			meta_loss_init(&loss);
+			assert_int_equal(
+				meta_apply(fd, "p", -1, &m, &loss, &e), 0);
+			assert_int_equal(loss.times, cuts);
+			assert_true(!cuts || loss.mtime.sec < m.mtime.sec);
+			meta_loss_fini(&loss);
+		}
+		if (strcmp(fs, "xfs") != 0) {
+			continue;
+		}
+		m.type = FS_BLK;
+		m.major = 259;
+		m.minor = 1048575;
+		assert_int_equal(meta_mknod(fd, "b", &m, &e), E_UNSUPPORTED);
+		assert_non_null(strstr(e.text, "259:1048575"));
+		m.type = FS_LNK;
+		m.target = target;
+		m.target_len = sizeof(target) - 1;
+		assert_int_equal(meta_mknod(fd, "l", &m, &e), E_UNSUPPORTED);
+		assert_non_null(strstr(e.text, "1499 bytes"));
+	}
+}
+
 /* F1: owner, setuid mode and capability, whatever changed. */
 static void
 test_capability(void **state)
@@ -866,6 +913,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_types),
 		cmocka_unit_test(test_times),
+		cmocka_unit_test(test_beyond),
 		cmocka_unit_test(test_capability),
 		cmocka_unit_test(test_inherited),
 		cmocka_unit_test(test_xattrs),

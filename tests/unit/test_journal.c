@@ -174,8 +174,8 @@ test_open_faults(void **state)
 			 E_NOT_FOUND);
 	write_three();
 	assert_int_equal(journal_open(dirfd_, "j", "DIR/j",
-				      JOURNAL_CREATE | JOURNAL_EXCL, NULL,
-				      NULL, &j, &e),
+				      JOURNAL_CREATE | JOURNAL_EXCL, NULL, NULL,
+				      &j, &e),
 			 E_EXISTS);
 	assert_int_equal(unlinkat(dirfd_, "j", 0), 0);
 	assert_int_equal(symlinkat("elsewhere", dirfd_, "j"), 0);
@@ -200,8 +200,8 @@ test_callback_error(void **state)
 
 	(void)state;
 	write_three();
-	assert_int_equal(journal_open(dirfd_, "j", "DIR/j", 0, refuse, NULL,
-				      &j, &e),
+	assert_int_equal(journal_open(dirfd_, "j", "DIR/j", 0, refuse, NULL, &j,
+				      &e),
 			 E_STATE);
 	journal_close(must_open(0, NULL)); /* the lock was let go */
 }
@@ -238,8 +238,7 @@ test_lock(void **state)
 		 (int)pid);
 	assert_string_equal(e.text, want);
 	/* Looking is allowed meanwhile. */
-	assert_int_equal(journal_read(dirfd_, "j", "DIR/j", NULL, NULL, &e),
-			 0);
+	assert_int_equal(journal_read(dirfd_, "j", "DIR/j", NULL, NULL, &e), 0);
 	close(down[0]);
 	close(down[1]);
 	assert_int_equal(waitpid(pid, &st, 0), pid);
@@ -376,8 +375,7 @@ test_wrong_order(void **state)
 	assert_int_equal(journal_open(dirfd_, "j", "DIR/j", 0, NULL, NULL, &j,
 				      &e),
 			 E_CORRUPT);
-	assert_string_equal(e.text,
-			    "DIR/j, line 1: record 2 where 1 is due");
+	assert_string_equal(e.text, "DIR/j, line 1: record 2 where 1 is due");
 	free(text);
 }
 

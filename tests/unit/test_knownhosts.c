@@ -21,10 +21,10 @@
 #include "ssh/knownhosts.h"
 
 /* Three keys that are only different; nobody knows their secret halves. */
-#define ED_A                                             \
+#define ED_A                                                   \
 	"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAAAAAAAA" \
 	"AAAAAAAAAAAAAAAAAAAAAAAAAAAA"
-#define ED_B                                             \
+#define ED_B                                                   \
 	"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAEAAAAAAAAAAAAA" \
 	"AAAAAAAAAAAAAAAAAAAAAAAAAAAA"
 /* e = 65537, a modulus of 8 bits: for the parser alone */
@@ -100,21 +100,21 @@ static const struct {
 	{ "h " FUTURE "\nh " ED_B "\n", "h", ED_A, KNOWNHOSTS_CHANGED, 2 },
 	{ "h ssh-dss !!!\nh " ED_B "\n", "h", ED_A, KNOWNHOSTS_CHANGED, 2 },
 	{ "h " FUTURE "\n", "h", ED_A, KNOWNHOSTS_OTHER_TYPE, 1 },
-	{ "garbage\n\n\x01\x02 x\nh " ED_A "\n", "h", ED_A, KNOWNHOSTS_OK,
-	  4 },
+	{ "garbage\n\n\x01\x02 x\nh " ED_A "\n", "h", ED_A, KNOWNHOSTS_OK, 4 },
 	{ "h ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIAAAAAAAAA"
-	  "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n", "h", ED_A, KNOWNHOSTS_UNKNOWN, 0 },
+	  "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n",
+	  "h", ED_A, KNOWNHOSTS_UNKNOWN, 0 },
 	/* markers */
 	{ "@revoked h " ED_A "\n", "h", ED_A, KNOWNHOSTS_IS_REVOKED, 1 },
-	{ "h " ED_A "\n@revoked * " ED_A "\n", "h", ED_A,
-	  KNOWNHOSTS_IS_REVOKED, 2 },
+	{ "h " ED_A "\n@revoked * " ED_A "\n", "h", ED_A, KNOWNHOSTS_IS_REVOKED,
+	  2 },
 	{ "@revoked\th\t" ED_A "\nh " ED_A "\n", "h", ED_A,
 	  KNOWNHOSTS_IS_REVOKED, 1 },
 	{ "@revoked h " ED_B "\n", "h", ED_A, KNOWNHOSTS_UNKNOWN, 0 },
 	{ "@revoked g " ED_A "\nh " ED_A "\n", "h", ED_A, KNOWNHOSTS_OK, 2 },
 	{ "@cert-authority h " ED_A "\n", "h", ED_A, KNOWNHOSTS_CA_ONLY, 1 },
-	{ "@cert-authority * " ED_B "\nh " ED_A "\n", "h", ED_A,
-	  KNOWNHOSTS_OK, 2 },
+	{ "@cert-authority * " ED_B "\nh " ED_A "\n", "h", ED_A, KNOWNHOSTS_OK,
+	  2 },
 	{ "@cert-authority * " RSA_X "\nh " ED_B "\n", "h", ED_A,
 	  KNOWNHOSTS_CHANGED, 2 },
 	{ "@other h " ED_A "\n", "h", ED_A, KNOWNHOSTS_UNKNOWN, 0 },
@@ -135,9 +135,8 @@ test_verdicts(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		unsigned line;
-		enum knownhosts_verdict v = verdict(cases[i].text,
-						    cases[i].name, cases[i].key,
-						    &line);
+		enum knownhosts_verdict v = verdict(
+			cases[i].text, cases[i].name, cases[i].key, &line);
 
 		if (v != cases[i].want || line != cases[i].line) {
 			fail_msg("case %zu (%s): verdict %d line %u", i,
@@ -257,22 +256,19 @@ test_add(void **state)
 	struct stat st;
 	char *text;
 
-	assert_int_equal(knownhosts_add(d->file, "h", false, k.blob, k.len,
-					NULL),
-			 0);
+	assert_int_equal(
+		knownhosts_add(d->file, "h", false, k.blob, k.len, NULL), 0);
 	text = read_file(d);
 	assert_string_equal(text, "h " ED_A "\n");
 	free(text);
 	assert_int_equal(stat(d->file, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
 	/* the same again: nothing; a file without a last newline gets one */
-	assert_int_equal(knownhosts_add(d->file, "h", false, k.blob, k.len,
-					NULL),
-			 0);
+	assert_int_equal(
+		knownhosts_add(d->file, "h", false, k.blob, k.len, NULL), 0);
 	write_file(d, "g " ED_B);
-	assert_int_equal(knownhosts_add(d->file, "h", false, k.blob, k.len,
-					NULL),
-			 0);
+	assert_int_equal(
+		knownhosts_add(d->file, "h", false, k.blob, k.len, NULL), 0);
 	text = read_file(d);
 	assert_string_equal(text, "g " ED_B "\nh " ED_A "\n");
 	free(text);
@@ -286,9 +282,8 @@ test_add_hashed(void **state)
 	unsigned line;
 	char *text;
 
-	assert_int_equal(knownhosts_add(d->file, "h", true, k.blob, k.len,
-					NULL),
-			 0);
+	assert_int_equal(
+		knownhosts_add(d->file, "h", true, k.blob, k.len, NULL), 0);
 	text = read_file(d);
 	assert_int_equal(strncmp(text, "|1|", 3), 0);
 	assert_int_equal(verdict(text, "h", ED_A, &line), KNOWNHOSTS_OK);
@@ -381,8 +376,8 @@ test_changed_always_stops(void **state)
 		assert_int_equal(check(d, ED_A, &asks, &e), E_HOSTKEY);
 		snprintf(where, sizeof(where), "%s line 2", d->file);
 		assert_non_null(strstr(e.text, where));
-		assert_non_null(strstr(strstr(e.text, "SHA256:") + 1,
-				       "SHA256:"));
+		assert_non_null(
+			strstr(strstr(e.text, "SHA256:") + 1, "SHA256:"));
 		e = (struct err){ 0 };
 		write_file(d, "h " ED_A "\n@revoked h " ED_A "\n");
 		assert_int_equal(check(d, ED_A, &asks, &e), E_HOSTKEY);

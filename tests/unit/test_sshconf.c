@@ -289,8 +289,9 @@ test_proxy(void **state)
 	struct bed *b = *state;
 	struct sshconf c;
 
-	must(b, "Host a\nProxyCommand nc -X %h %p %r %n 100%%\nPort 5\n"
-		"User u\nHostName x.y\n",
+	must(b,
+	     "Host a\nProxyCommand nc -X %h %p %r %n 100%%\nPort 5\n"
+	     "User u\nHostName x.y\n",
 	     "", "a", &c);
 	assert_string_equal(c.proxy_command, "nc -X x.y 5 u a 100%");
 	sshconf_fini(&c);
@@ -421,8 +422,9 @@ test_patterns(void **state)
 	}
 	bomb[sizeof(bomb) - 2] = 'b';
 	bomb[sizeof(bomb) - 1] = '\0';
-	assert_false(sshline_match(bomb, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-					 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+	assert_false(sshline_match(bomb,
+				   "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+				   "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
 				   false));
 }
 
@@ -432,9 +434,12 @@ int
 main(void)
 {
 	const struct CMUnitTest beds[] = {
-		BED(test_fields),	   BED(test_command_line),
-		BED(test_defaults),	   BED(test_unknown_ciphers),
-		BED(test_match_final_crlf), BED(test_proxy),
+		BED(test_fields),
+		BED(test_command_line),
+		BED(test_defaults),
+		BED(test_unknown_ciphers),
+		BED(test_match_final_crlf),
+		BED(test_proxy),
 		BED(test_bad),
 	};
 	const struct CMUnitTest plain[] = {
@@ -442,8 +447,8 @@ main(void)
 		cmocka_unit_test(test_algo),
 		cmocka_unit_test(test_patterns),
 	};
-	int failed = cmocka_run_group_tests_name("own reader", beds, NULL,
-						 NULL);
+	int failed =
+		cmocka_run_group_tests_name("own reader", beds, NULL, NULL);
 
 	with_ssh = true;
 	failed += cmocka_run_group_tests_name("ssh -G", beds, NULL, NULL);

@@ -105,8 +105,9 @@ test_precedence(void **state)
 	struct sshopts o = { 0 };
 
 	(void)state;
-	assert_int_equal(sshopts_parse(&o, "-p 1 -p 2 -l a -l b -F x -J j "
-					   "-o Ciphers=one -o Ciphers=two",
+	assert_int_equal(sshopts_parse(&o,
+				       "-p 1 -p 2 -l a -l b -F x -J j "
+				       "-o Ciphers=one -o Ciphers=two",
 				       NULL),
 			 0);
 	assert_int_equal(o.port, 1);
@@ -179,12 +180,13 @@ test_harmless(void **state)
 	struct err e = { 0 };
 
 	(void)state;
-	assert_int_equal(sshopts_parse(&o,
-				       "-o ControlMaster=no -o ControlPath=none "
-				       "-o ForwardX11=no -o LogVerbose=x "
-				       "-o RequestTTY=no -o RevokedHostKeys=none",
-				       &e),
-			 0);
+	assert_int_equal(
+		sshopts_parse(&o,
+			      "-o ControlMaster=no -o ControlPath=none "
+			      "-o ForwardX11=no -o LogVerbose=x "
+			      "-o RequestTTY=no -o RevokedHostKeys=none",
+			      &e),
+		0);
 	assert_int_equal(o.options.n, 0);
 	sshopts_fini(&o);
 }

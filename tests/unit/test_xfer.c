@@ -346,45 +346,56 @@ test_cancelled(void **state)
 	xferfix_close(&x);
 }
 
-/* Field case D5: something still writes to the file. */
-struct writer {
-	int fd;
-	int stop; /* atomic */
-};
+/* Field case D5: something still writes to the file: here whenever a chunk is
+ * on its way. The file is larger than the window, so chunks are under way
+ * while it is still being read. */
+static int touch_fd;
+#define HUGE ((off_t)3 * LINK_WINDOW * TREE_PIECE)
 
-static void *
-keep_writing(void *arg)
+static int
+touch_write(struct bytechan *c, const void *data, size_t len, int64_t ms,
+	    struct err *e)
 {
-	struct writer *w = arg;
+	struct flipper *f = (struct flipper *)c;
 
-	while (!__atomic_load_n(&w->stop, __ATOMIC_RELAXED)) {
-		if (pwrite(w->fd, "x", 1, 100) != 1) {
-			break;
-		}
+	if (len >= TREE_PIECE && pwrite(touch_fd, "x", 1, 100) != 1) {
+		return err_set(e, E_SYSTEM, "cannot write");
 	}
-	return NULL;
+	return bytechan_write(f->under, data, len, ms, e);
+}
+
+static struct bytechan *
+touch_wrap(struct bytechan *under)
+{
+	static const struct bytechan_ops ops = { touch_write, flip_service,
+						 flip_wake, flip_eof,
+						 flip_free };
+	struct bytechan *c = flip_wrap(under);
+
+	c->ops = &ops;
+	return c;
 }
 
 static void
 test_written_meanwhile(void **state)
 {
 	struct dirs *d = *state;
-	struct xferfix x = { 0 };
+	static char block[1 << 20];
+	struct xferfix x = { .wrap = touch_wrap };
 	struct send_result r = { 0 };
 	struct msg_proof p = { 0 };
 	struct err e = { 0 };
-	struct writer w = { 0 };
-	pthread_t t;
 
 	make_tree(d->src);
-	w.fd = openat(d->src, "big", O_RDWR);
-	assert_int_equal(pthread_create(&t, NULL, keep_writing, &w), 0);
+	touch_fd = openat(d->src, "huge", O_RDWR | O_CREAT, 0600);
+	for (off_t at = 0; at < HUGE; at += 1 << 20) {
+		assert_int_equal(pwrite(touch_fd, block, sizeof(block), at),
+				 sizeof(block));
+	}
 	assert_int_equal(xferfix_open(&x, d->dst, 2000, &e), 0);
 	assert_int_equal(copy(&x, d->src, &r, &p, &e), E_CHANGED);
-	assert_non_null(strstr(e.text, "big"));
-	__atomic_store_n(&w.stop, 1, __ATOMIC_RELAXED);
-	pthread_join(t, NULL);
-	close(w.fd);
+	assert_non_null(strstr(e.text, "huge"));
+	close(touch_fd);
 	xferfix_close(&x);
 }
 

@@ -82,8 +82,8 @@ key(void *arg)
 }
 
 static int
-on_hello(struct server *s, const struct msg_hello *h,
-	 struct msg_hello_reply *r, void *arg, struct err *e)
+on_hello(struct server *s, const struct msg_hello *h, struct msg_hello_reply *r,
+	 void *arg, struct err *e)
 {
 	struct agent *a = arg;
 
@@ -100,8 +100,8 @@ on_request(struct server *s, enum msg_method method, const uint8_t *body,
 	   size_t len, struct buf *reply, void *arg, struct err *e)
 {
 	(void)s;
-	return dst_request(((struct agent *)arg)->dst, method, body, len,
-			   reply, e);
+	return dst_request(((struct agent *)arg)->dst, method, body, len, reply,
+			   e);
 }
 
 /* ---- start ---- */
@@ -158,8 +158,7 @@ set_process(void)
 }
 
 static int
-serve(struct agent *a, int in, int out, const struct dst_opts *o,
-      struct err *e)
+serve(struct agent *a, int in, int out, const struct dst_opts *o, struct err *e)
 {
 	static const struct server_ops ops = { .request = on_request,
 					       .hello = on_hello };
@@ -249,8 +248,9 @@ main(int argc, char **argv)
 		return bad_usage("it takes no arguments");
 	}
 	if (move_stream(&in, &out) < 0) {
-		fprintf(stderr, "vzmigrate-agent: cannot set up its "
-				"descriptors: %s\n",
+		fprintf(stderr,
+			"vzmigrate-agent: cannot set up its "
+			"descriptors: %s\n",
 			strerror(errno));
 		return 1;
 	}

@@ -126,7 +126,6 @@ ct_kind_find(const char *name)
 	return NULL;
 }
 
-/* "no container web: looked in /etc/vz/conf (openvz), ..." */
 static int
 not_found(const struct ct_host *h, const char *word, struct err *e)
 {
@@ -134,10 +133,10 @@ not_found(const struct ct_host *h, const char *word, struct err *e)
 	cleanup(free_ptr) char *vz = openvz_base(h);
 
 	return err_set(e, E_NOT_FOUND,
-		       "there is no container %s: looked in %s (lxc) and in "
+		       "there is no container %s: looked in %s (lxc) and by "
 		       "%s (openvz%s)",
 		       word, lxc ? lxc : "no directory",
-		       h->vz_etc ? h->vz_etc : "/etc/vz",
+		       h->vz_conf ? h->vz_conf : "/etc/vz/vz.conf",
 		       vz ? "" : ", which is not installed");
 }
 

@@ -31,12 +31,12 @@ const char *ct_state_name(enum ct_state s);
 /* This host's settings; where a field is NULL the kind's default applies.
  * Borrowed strings. Environment of the command line and of the agent. */
 struct ct_host {
-	const char *lxcpath;  /* default: lxc-config lxc.lxcpath, else
-				 /var/lib/lxc */
-	const char *vz_conf;  /* default /etc/vz/vz.conf */
-	const char *vz_etc;   /* default: its directory, /etc/vz */
-	const char *lock_dir; /* openvz: overrides LOCKDIR; lxc, dir: default
-				 /run/vzmigrate/lock */
+	const char *lxcpath;   /* default: lxc-config lxc.lxcpath, else
+				  /var/lib/lxc */
+	const char *vz_conf;   /* default /etc/vz/vz.conf */
+	const char *vz_etc;    /* default: its directory, /etc/vz */
+	const char *lock_dir;  /* openvz: overrides LOCKDIR; lxc, dir: default
+				  /run/vzmigrate/lock */
 	const char *state_dir; /* our own marks; default /var/lib/vzmigrate */
 };
 

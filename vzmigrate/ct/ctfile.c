@@ -97,6 +97,25 @@ ctfile_note(struct ct *c, struct err *e, const char *fmt, ...)
 	return 0;
 }
 
+static int
+note_mount(const char *point, const char *fstype, void *arg)
+{
+	struct ct *c = arg;
+
+	if (!ctpath_inside(point, c->tree) || strcmp(point, c->tree) == 0) {
+		return 0;
+	}
+	return ctfile_note(c, NULL,
+			   "mount point %s (%s) inside the tree is not carried",
+			   point, fstype);
+}
+
+int
+ctfile_note_mounts(struct ct *c, struct err *e)
+{
+	return ctpath_mounts(note_mount, c, e);
+}
+
 const struct ct_file *
 ctfile_find(const struct ct_file *files, size_t nfiles, const char *role)
 {
@@ -233,7 +252,8 @@ put(const char *dir, const char *name, const void *data, size_t len,
 	}
 	/* The caller holds the container's lock; a rest is from a crash. */
 	unlinkat(d, CTFILE_TMP, 0);
-	fd = openat(d, CTFILE_TMP, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	fd = openat(d, CTFILE_TMP, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+		    0600);
 	if (fd < 0) {
 		return err_sys(e, errno, "cannot create %s/%s", dir, name);
 	}

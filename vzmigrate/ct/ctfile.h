@@ -24,6 +24,9 @@ int ctfile_load(struct ct *c, const char *role, const char *path,
 int ctfile_note(struct ct *c, struct err *e, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* A note for each mount point inside the tree: none is crossed. */
+int ctfile_note_mounts(struct ct *c, struct err *e);
+
 /* By role; NULL where there is none. */
 const struct ct_file *ctfile_find(const struct ct_file *files, size_t nfiles,
 				  const char *role);

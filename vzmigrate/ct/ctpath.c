@@ -230,8 +230,8 @@ ctpath_move(const char *from, const char *to, struct err *e)
 }
 
 int
-ctpath_rename(const char *dir, const char *from, const char *to,
-	      bool noreplace, struct err *e)
+ctpath_rename(const char *dir, const char *from, const char *to, bool noreplace,
+	      struct err *e)
 {
 	cleanup(close_fd) int fd = ctpath_open_dir(dir, e);
 
@@ -324,8 +324,9 @@ ctpath_program(const char *name)
 		size_t n = strcspn(p, ":");
 		struct stat st;
 
-		if (n && (size_t)snprintf(buf, sizeof(buf), "%.*s/%s", (int)n,
-					  p, name) < sizeof(buf) &&
+		if (n &&
+		    (size_t)snprintf(buf, sizeof(buf), "%.*s/%s", (int)n, p,
+				     name) < sizeof(buf) &&
 		    stat(buf, &st) == 0 && S_ISREG(st.st_mode) &&
 		    access(buf, X_OK) == 0) {
 			return true;
@@ -342,8 +343,8 @@ unescape_octal(char *s)
 	char *o = s;
 
 	while (*s) {
-		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' &&
-		    s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
+		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' &&
+		    s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
 			*o++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 |
 				      (s[3] - '0'));
 			s += 4;

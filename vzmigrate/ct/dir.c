@@ -27,9 +27,9 @@
 #define MARK_MAX 8192
 
 struct holds {
-	const char *path;   /* the directory asked about */
-	const char *kind;   /* of the walk under way */
-	char found[512];    /* "container web (lxc)" */
+	const char *path; /* the directory asked about */
+	const char *kind; /* of the walk under way */
+	char found[512];  /* "container web (lxc)" */
 };
 
 static int
@@ -207,20 +207,6 @@ mark_write(const struct ct_host *h, const char *path, enum ct_mark mark,
 }
 
 static int
-note_mount(const char *point, const char *fstype, void *arg)
-{
-	struct ct *c = arg;
-
-	if (ctpath_inside(point, c->tree) && strcmp(point, c->tree) != 0) {
-		return ctfile_note(c, NULL,
-				   "mount point %s (%s) inside the tree is "
-				   "not carried",
-				   point, fstype);
-	}
-	return 0;
-}
-
-static int
 load_parts(const struct ct_host *h, const char *word, struct ct *c,
 	   struct err *e)
 {
@@ -243,15 +229,14 @@ load_parts(const struct ct_host *h, const char *word, struct ct *c,
 				 "%s) and kept",
 				 c->tag ? c->tag : "unknown");
 	}
-	rc = rc < 0 ? rc : ctpath_mounts(note_mount, c, e);
+	rc = rc < 0 ? rc : ctfile_note_mounts(c, e);
 	rc = rc < 0 ? rc : origin_put(&origin, "tree", NULL, c->tree, e);
 	rc = rc < 0 ? rc : origin_put_node(&origin, c->tree, e);
 	return rc < 0 ? rc : origin_finish(c, &origin, e);
 }
 
 static int
-dir_load(const struct ct_host *h, const char *word, struct ct *c,
-	 struct err *e)
+dir_load(const struct ct_host *h, const char *word, struct ct *c, struct err *e)
 {
 	int rc;
 
@@ -341,8 +326,8 @@ dir_destroy(const struct ct_host *h, const struct ct *c, struct err *e)
 }
 
 static int
-dir_place(const struct ct_host *h, const struct ct_want *w,
-	  struct ct_place *p, struct err *e)
+dir_place(const struct ct_host *h, const struct ct_want *w, struct ct_place *p,
+	  struct err *e)
 {
 	cleanup(free_ptr) char *path = NULL;
 	int rc;
@@ -422,8 +407,7 @@ dir_uncommit(const struct ct_host *h, const struct ct_want *w,
 }
 
 static int
-dir_registered(const struct ct_host *h, const struct ct_place *p,
-	       struct err *e)
+dir_registered(const struct ct_host *h, const struct ct_place *p, struct err *e)
 {
 	(void)h;
 	(void)e;

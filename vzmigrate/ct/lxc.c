@@ -33,8 +33,9 @@
 #define LXC_DEFAULT_PATH "/var/lib/lxc"
 #define LXC_LOCK_ROOT "/run/lxc/lock"
 #define LOCK_WAIT_MS 10000
-#define NEED_TOOLS                                                         \
-	"LXC's tools are not installed here (Debian: apt install lxc; Fedora: " \
+#define NEED_TOOLS                                                      \
+	"LXC's tools are not installed here (Debian: apt install lxc; " \
+	"Fedora: "                                                      \
 	"dnf install lxc)"
 
 static int
@@ -98,8 +99,7 @@ lxc_dir(const struct ct_host *h, const char *name, struct err *e)
 }
 
 int
-lxc_disk_lock(const struct ct_host *h, const char *name, int *fd,
-	      struct err *e)
+lxc_disk_lock(const struct ct_host *h, const char *name, int *fd, struct err *e)
 {
 	cleanup(free_ptr) char *path = lxc_path(h, e);
 	cleanup(free_ptr) char *dir = NULL;
@@ -139,8 +139,7 @@ lxc_disk_lock(const struct ct_host *h, const char *name, int *fd,
 
 /* The word lxc-info prints. */
 static int
-parse_state(const char *out, const char *name, enum ct_state *s,
-	    struct err *e)
+parse_state(const char *out, const char *name, enum ct_state *s, struct err *e)
 {
 	static const struct {
 		const char *word;

@@ -32,8 +32,8 @@ int lxc_disk_lock(const struct ct_host *h, const char *name, int *fd,
 
 /* The state by lxc-info, with the configuration under whatever name it has
  * now. E_CONFIG where LXC's tools are missing. */
-int lxc_ask_state(const struct ct_host *h, const char *name,
-		  enum ct_state *s, struct err *e);
+int lxc_ask_state(const struct ct_host *h, const char *name, enum ct_state *s,
+		  struct err *e);
 
 /* The kind's rows for the destination (lxcdst.c). */
 int lxcdst_place(const struct ct_host *h, const struct ct_want *w,
@@ -42,8 +42,7 @@ int lxcdst_check(const struct ct_host *h, const struct ct_want *w,
 		 const struct ct_place *p, struct ct_findings *f,
 		 struct err *e);
 int lxcdst_commit(const struct ct_host *h, const struct ct_want *w,
-		  const struct ct_place *p, const char *staged,
-		  struct err *e);
+		  const struct ct_place *p, const char *staged, struct err *e);
 int lxcdst_uncommit(const struct ct_host *h, const struct ct_want *w,
 		    const struct ct_place *p, const char *staged,
 		    struct err *e);

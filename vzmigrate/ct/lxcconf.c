@@ -235,6 +235,5 @@ lxcconf_rewrite(const char *text, size_t len, const char *name,
 		return rc;
 	}
 	return buf_printf(out, e, "%slxc.rootfs.path = dir:%s\n",
-			  len && text[len - 1] != '\n' ? "\n" : "",
-			  ch->rootfs);
+			  len && text[len - 1] != '\n' ? "\n" : "", ch->rootfs);
 }

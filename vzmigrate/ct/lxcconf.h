@@ -21,8 +21,8 @@ typedef int lxcconf_fn(const char *key, const char *value, void *arg,
 /* Walk the assignments of one text. `name` is for errors. E_CONFIG for a NUL
  * byte or a line without '='. Stops at the first result that is not 0 and
  * returns it. */
-int lxcconf_each(const char *text, size_t len, const char *name,
-		 lxcconf_fn *fn, void *arg, struct err *e);
+int lxcconf_each(const char *text, size_t len, const char *name, lxcconf_fn *fn,
+		 void *arg, struct err *e);
 
 /* What to change. Pairs are replaced as whole paths, or heads of paths,
  * anywhere in a value; the longest `from` has to come first. */

@@ -39,7 +39,7 @@ struct plan {
 	char *rel;     /* of the tree within dir; NULL: elsewhere */
 	char *mark;    /* text of the mark */
 	char *from[4]; /* old paths, for the rewriting */
-	struct buf config; /* the configuration to write */
+	struct buf config;   /* the configuration to write */
 	struct ct_file like; /* owner and mode for what is new */
 	unsigned dirmode;
 };
@@ -142,8 +142,8 @@ lxcdst_place(const struct ct_host *h, const struct ct_want *w,
 			       lxcpath);
 	}
 	if (ctpath_inside(tree, dir)) {
-		p->tree = io_asprintf(e, "%s/%s%s", real, id,
-				      tree + strlen(dir));
+		p->tree =
+			io_asprintf(e, "%s/%s%s", real, id, tree + strlen(dir));
 		p->stage_dir = steal_ptr(&real);
 	} else {
 		rc = ctpath_place(tree, &p->tree, &p->stage_dir, e);
@@ -163,8 +163,7 @@ static void
 tell_existing(const struct ct_host *h, const char *dir, const char *id,
 	      struct ct_findings *f)
 {
-	cleanup(free_ptr) char *conf =
-		io_asprintf(NULL, "%s/" LXC_CONFIG, dir);
+	cleanup(free_ptr) char *conf = io_asprintf(NULL, "%s/" LXC_CONFIG, dir);
 	const char *what = "is there already, without a configuration";
 	enum ct_state s;
 
@@ -249,9 +248,9 @@ make_pairs(const struct plan *m, struct lxcconf_pair pairs[4])
 	/* Trees first: one may lie within the directory. */
 	for (unsigned i = 0; i < 4; i++) {
 		if (m->from[i]) {
-			pairs[n++] = (struct lxcconf_pair){
-				m->from[i], i < 2 ? m->tree : m->dir
-			};
+			pairs[n++] = (struct lxcconf_pair){ m->from[i],
+							    i < 2 ? m->tree
+								  : m->dir };
 		}
 	}
 	return n;
@@ -291,9 +290,9 @@ plan_init(struct plan *m, const struct ct_host *h, const struct ct_want *w,
 	m->dir = lxc_dir(h, p->id, e);
 	m->tree = m->dir ? want_tree(h, w, m->dir, e) : NULL;
 	m->mark = io_asprintf(e, "%s\n", staged);
-	m->tmp = m->lxcpath ? io_asprintf(e, "%s/.%s.vzmigrate", m->lxcpath,
-					  p->id)
-			    : NULL;
+	m->tmp = m->lxcpath
+			 ? io_asprintf(e, "%s/.%s.vzmigrate", m->lxcpath, p->id)
+			 : NULL;
 	if (!m->tree || !m->mark || !m->tmp) {
 		return e && e->code ? e->code : E_NOMEM;
 	}

@@ -93,8 +93,8 @@ mount_entry(struct load *l, const char *value, struct err *e)
 	    ctpath_inside(field[0], "/sys")) {
 		return 0;
 	}
-	return need(l, field[3] && strstr(field[3], "optional") ? "want"
-								: "need",
+	return need(l,
+		    field[3] && strstr(field[3], "optional") ? "want" : "need",
 		    "mount", field[0], e);
 }
 
@@ -121,8 +121,7 @@ mount_table(struct load *l, const char *path, struct err *e)
 static int
 hook(struct load *l, const char *value, struct err *e)
 {
-	cleanup(free_ptr) char *path =
-		strndup(value, strcspn(value, " \t"));
+	cleanup(free_ptr) char *path = strndup(value, strcspn(value, " \t"));
 
 	if (!path) {
 		return err_nomem(e);
@@ -210,9 +209,9 @@ on_item(const char *key, const char *value, void *arg, struct err *e)
 		return hook(l, value, e);
 	} else if (strcmp(key, "lxc.seccomp.profile") == 0 ||
 		   strcmp(key, "lxc.seccomp") == 0) {
-		return *value == '/' ? need(l, "need", "seccomp-profile",
-					    value, e)
-				     : 0;
+		return *value == '/'
+			       ? need(l, "need", "seccomp-profile", value, e)
+			       : 0;
 	} else if (is_link(key)) {
 		return need(l, "want", "bridge", value, e);
 	}
@@ -229,8 +228,7 @@ remember(struct load *l, const char *path, struct err *e)
 	if (l->depth == 0 || !l->owned) {
 		return 0;
 	}
-	more = io_asprintf(e, "%s%s\n", l->included ? l->included : "\n",
-			   path);
+	more = io_asprintf(e, "%s%s\n", l->included ? l->included : "\n", path);
 	if (!more) {
 		return E_NOMEM;
 	}
@@ -283,10 +281,10 @@ read_file(struct load *l, const char *path, struct err *e)
 static const struct {
 	const char *prefix, *what;
 } backends[] = {
-	{ "overlay:", "an overlay" },	{ "overlayfs:", "an overlay" },
-	{ "aufs:", "an aufs union" },	{ "loop:", "a loop device" },
-	{ "zfs:", "a zfs data set" },	{ "lvm:", "an lvm volume" },
-	{ "rbd:", "a ceph rbd image" }, { "nbd:", "an nbd image" },
+	{ "overlay:", "an overlay" },	  { "overlayfs:", "an overlay" },
+	{ "aufs:", "an aufs union" },	  { "loop:", "a loop device" },
+	{ "zfs:", "a zfs data set" },	  { "lvm:", "an lvm volume" },
+	{ "rbd:", "a ceph rbd image" },	  { "nbd:", "an nbd image" },
 	{ "btrfs:", "a btrfs snapshot" },
 };
 
@@ -383,24 +381,9 @@ find_tree(struct load *l, struct err *e)
 	return check_mounted(l->c, l->c->tree, e);
 }
 
-static int
-note_mount(const char *point, const char *fstype, void *arg)
-{
-	struct ct *c = arg;
-
-	if (ctpath_inside(point, c->tree) && strcmp(point, c->tree) != 0) {
-		return ctfile_note(c, NULL,
-				   "mount point %s (%s) inside the tree is "
-				   "not carried",
-				   point, fstype);
-	}
-	return 0;
-}
-
 /* One entry of the container's directory. */
 static int
-extra(struct load *l, int dirfd, const char *name, size_t *total,
-      struct err *e)
+extra(struct load *l, int dirfd, const char *name, size_t *total, struct err *e)
 {
 	cleanup(free_ptr) char *path = io_asprintf(e, "%s/%s", l->dir, name);
 	cleanup(free_ptr) char *coded = ctfile_encode(name, e);
@@ -422,7 +405,7 @@ extra(struct load *l, int dirfd, const char *name, size_t *total,
 	    *total + (size_t)st.st_size > EXTRA_TOTAL ||
 	    l->c->nfiles + 2 >= CT_FILES_MAX) {
 		return ctfile_note(l->c, e, "%s is not carried (%s)", path,
-				   S_ISDIR(st.st_mode)	 ? "a directory"
+				   S_ISDIR(st.st_mode)	  ? "a directory"
 				   : !S_ISREG(st.st_mode) ? "no regular file"
 							  : "too large");
 	}
@@ -559,8 +542,8 @@ put_origin(struct load *l, struct err *e)
 	rc = rc < 0 ? rc : origin_put(l->origin, "dir", NULL, l->dir_real, e);
 	rc = rc < 0 ? rc
 		    : origin_put(l->origin, "tree", NULL,
-				 l->rootfs + (begins(l->rootfs, "dir:") ? 4
-									: 0),
+				 l->rootfs +
+					 (begins(l->rootfs, "dir:") ? 4 : 0),
 				 e);
 	rc = rc < 0 ? rc : origin_put(l->origin, "tree", NULL, l->c->tree, e);
 	if (rc == 0 && ctpath_is_dir(l->c->tree)) {
@@ -577,7 +560,7 @@ load_parts(struct load *l, const char *conf, struct err *e)
 	rc = rc < 0 ? rc : read_file(l, conf, e);
 	rc = rc < 0 ? rc : find_tree(l, e);
 	rc = rc < 0 ? rc : extras(l, e);
-	rc = rc < 0 ? rc : ctpath_mounts(note_mount, l->c, e);
+	rc = rc < 0 ? rc : ctfile_note_mounts(l->c, e);
 	rc = rc < 0 ? rc : read_tag(l->dir, l->c, e);
 	rc = rc < 0 ? rc : put_origin(l, e);
 	if (rc == 0 && l->idmap) {
@@ -614,7 +597,8 @@ lxcload_load(const struct ct_host *h, const char *word, struct ct *c,
 		return rc == E_NOT_FOUND
 			       ? err_set(e, rc,
 					 "there is no lxc container %s%s%s",
-					 word, dir ? ": no configuration in " : "",
+					 word,
+					 dir ? ": no configuration in " : "",
 					 dir ? dir : "")
 			       : rc;
 	}

@@ -213,20 +213,6 @@ load_actions(struct ct *c, const struct vzconf *v, struct buf *origin,
 	return rc;
 }
 
-static int
-note_mount(const char *point, const char *fstype, void *arg)
-{
-	struct ct *c = arg;
-
-	if (ctpath_inside(point, c->tree) && strcmp(point, c->tree) != 0) {
-		return ctfile_note(c, NULL,
-				   "mount point %s (%s) inside the tree is "
-				   "not carried",
-				   point, fstype);
-	}
-	return 0;
-}
-
 /* The container's own values out of its configuration. */
 static int
 load_values(struct ct *c, const char *text, size_t len, struct err *e)
@@ -266,14 +252,13 @@ note_rest(struct ct *c, const struct vzconf *v, struct err *e)
 	if (rc == 0 && ctpath_type(d)) {
 		rc = ctfile_note(c, e, "dump file %s is not carried", d);
 	}
-	return rc < 0 ? rc : ctpath_mounts(note_mount, c, e);
+	return rc < 0 ? rc : ctfile_note_mounts(c, e);
 }
 
 static int
 read_tag(struct ct *c, const struct vzconf *v, struct err *e)
 {
-	cleanup(free_ptr) char *path =
-		vzconf_path(v, c->id, VZCONF_SESSION, e);
+	cleanup(free_ptr) char *path = vzconf_path(v, c->id, VZCONF_SESSION, e);
 
 	if (c->mark == CT_RETIRED && path &&
 	    io_read_file(AT_FDCWD, path, 4096, &c->tag, NULL, NULL) == 0) {
@@ -423,8 +408,7 @@ step(const struct ct_host *h, const struct ct *c, unsigned from, unsigned to,
 				       "%s has %s.conf beside %s: it was made "
 				       "again during the migration; remove the "
 				       "one that is not wanted",
-				       v.dir, c->id,
-				       from ? a : b);
+				       v.dir, c->id, from ? a : b);
 		}
 		return ctpath_rename(v.dir, a, b, false, e);
 	}
@@ -492,8 +476,7 @@ destroy_files(const struct ct_host *h, const struct ct *c,
 	int rc = 0;
 
 	for (size_t i = 0; vzconf_actions[i] && rc == 0; i++) {
-		snprintf(name, sizeof(name), "%s.%s", c->id,
-			 vzconf_actions[i]);
+		snprintf(name, sizeof(name), "%s.%s", c->id, vzconf_actions[i]);
 		rc = ctpath_unlink(v->dir, name, e);
 	}
 	if (rc == 0 && c->name) {
@@ -580,8 +563,9 @@ openvz_each(const struct ct_host *h, kinds_each_fn *fn, void *arg)
 		ctid = path ? vzconf_ctid(path, NULL) : NULL;
 		free(steal_ptr(&path));
 		path = ctid ? find_config(&any, ctid, &mark) : NULL;
-		if (!path || io_read_file(AT_FDCWD, path, CT_FILE_MAX, &text,
-					  &len, NULL) < 0 ||
+		if (!path ||
+		    io_read_file(AT_FDCWD, path, CT_FILE_MAX, &text, &len,
+				 NULL) < 0 ||
 		    vzconf_load(h, ctid, text, len, &v, NULL) < 0) {
 			continue;
 		}

@@ -73,8 +73,8 @@ want_name(const struct ct_want *w)
 }
 
 static int
-place_dirs(const struct ct_want *w, const struct vzconf *v,
-	   struct ct_place *p, struct err *e)
+place_dirs(const struct ct_want *w, const struct vzconf *v, struct ct_place *p,
+	   struct err *e)
 {
 	const char *private = w->new_private ? w->new_private : v->private;
 	const char *root = w->new_root ? w->new_root : v->root;
@@ -82,8 +82,8 @@ place_dirs(const struct ct_want *w, const struct vzconf *v,
 
 	if (!private || !root) {
 		return err_set(e, E_CONFIG,
-			       "%s does not set %s; set it, or use %s",
-			       v->file, private ? "VE_ROOT" : "VE_PRIVATE",
+			       "%s does not set %s; set it, or use %s", v->file,
+			       private ? "VE_ROOT" : "VE_PRIVATE",
 			       private ? "--new-root" : "--new-private");
 	}
 	tree = ctpath_clean(private, "the private area", e);
@@ -201,8 +201,7 @@ check_name(const struct ct_host *h, const struct vzconf *v,
 
 int
 openvzdst_check(const struct ct_host *h, const struct ct_want *w,
-		const struct ct_place *p, struct ct_findings *f,
-		struct err *e)
+		const struct ct_place *p, struct ct_findings *f, struct err *e)
 {
 	cleanup(vzconf_fini) struct vzconf v = { 0 };
 	const struct ct_file *conf = ctfile_find(w->files, w->nfiles, "config");
@@ -441,8 +440,7 @@ uncommit_locked(const struct ct_host *h, const struct plan *m, struct err *e)
 static int
 locked(const struct ct_host *h, const struct ct_want *w,
        const struct ct_place *p, const char *staged,
-       int (*fn)(const struct ct_host *h, const struct plan *m,
-		 struct err *e),
+       int (*fn)(const struct ct_host *h, const struct plan *m, struct err *e),
        struct err *e)
 {
 	cleanup(plan_fini) struct plan m;
@@ -466,8 +464,7 @@ openvzdst_commit(const struct ct_host *h, const struct ct_want *w,
 
 int
 openvzdst_uncommit(const struct ct_host *h, const struct ct_want *w,
-		   const struct ct_place *p, const char *staged,
-		   struct err *e)
+		   const struct ct_place *p, const char *staged, struct err *e)
 {
 	return locked(h, w, p, staged, uncommit_locked, e);
 }

@@ -64,8 +64,8 @@ origin_put_node(struct buf *b, const char *tree, struct err *e)
 		return rc;
 	}
 	boot[strcspn(boot, "\n")] = '\0';
-	snprintf(node, sizeof(node), "%llu:%llu",
-		 (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
+	snprintf(node, sizeof(node), "%llu:%llu", (unsigned long long)st.st_dev,
+		 (unsigned long long)st.st_ino);
 	rc = origin_put(b, "boot", NULL, boot, e);
 	return rc < 0 ? rc : origin_put(b, "node", NULL, node, e);
 }

@@ -47,7 +47,6 @@ bool origin_is_above(const struct ct_want *w, const char *path);
 
 /* Look for everything under "need" (an error of E_CONFIG) and "want" (a
  * warning). */
-int origin_check(const struct ct_want *w, struct ct_findings *f,
-		 struct err *e);
+int origin_check(const struct ct_want *w, struct ct_findings *f, struct err *e);
 
 #endif

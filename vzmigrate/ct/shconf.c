@@ -71,7 +71,7 @@ next_line(const char *p, const char *end, struct line *l)
 }
 
 /* How a raw value ended. */
-enum raw { RAW_OK, RAW_SHELL, RAW_QUOTE };
+enum raw { RAW_OK, RAW_SHELL, RAW_QUOTE, RAW_EXTRA };
 
 /* Handle the $ at *p: the VEID, or something only a shell can do. */
 static enum raw
@@ -94,10 +94,22 @@ dollar(const char **p, const char *end, const char *veid, struct buf *out)
 	return RAW_SHELL;
 }
 
+/* Whether vzctl reads the same as a shell, given what is behind the word: it
+ * takes an unquoted value to the end of the line, a quoted one to the last
+ * quote. */
+static bool
+same_for_vzctl(const char *value, const char *rest, const char *end)
+{
+	rest = skip_blank(rest, end);
+	return rest == end || (*rest == '#' && *value == '"' &&
+			       !memchr(rest, '"', (size_t)(end - rest)));
+}
+
 /* Unquote one word of shell from [p, end). */
 static enum raw
 unquote(const char *p, const char *end, const char *veid, struct buf *out)
 {
+	const char *start = p;
 	enum raw rc = RAW_OK;
 	char quote = '\0';
 
@@ -122,7 +134,10 @@ unquote(const char *p, const char *end, const char *veid, struct buf *out)
 			buf_append(out, p++, 1, NULL);
 		}
 	}
-	return rc != RAW_OK ? rc : quote ? RAW_QUOTE : RAW_OK;
+	return rc != RAW_OK			? rc
+	       : quote				? RAW_QUOTE
+	       : !same_for_vzctl(start, p, end) ? RAW_EXTRA
+						: RAW_OK;
 }
 
 static int
@@ -140,6 +155,11 @@ line_value(const struct line *l, const char *name, const char *veid,
 			       name, (int)l->keylen, l->key);
 	case RAW_QUOTE:
 		return err_set(e, E_CONFIG, "%s: %.*s lacks a closing quote",
+			       name, (int)l->keylen, l->key);
+	case RAW_EXTRA:
+		return err_set(e, E_CONFIG,
+			       "%s: there is text behind the value of %.*s, "
+			       "which vzctl takes for a part of it; remove it",
 			       name, (int)l->keylen, l->key);
 	case RAW_OK:
 		break;

@@ -17,12 +17,12 @@
  * The value of `key`, unquoted, $VEID replaced by `veid` (NULL: left as it
  * is). Returns 1 with a heap string, 0 where it is not set, E_CONFIG where it
  * is set twice to different values (vzctl takes the first, shell scripts the
- * last), needs a shell, lacks a quote, or the text has a NUL byte. `name` is
+ * last), is followed by text that vzctl takes for a part of it, needs a
+ * shell, lacks a quote, or the text has a NUL byte. `name` is
  * for errors.
  */
-int shconf_get(const char *text, size_t len, const char *name,
-	       const char *key, const char *veid, char **value,
-	       struct err *e);
+int shconf_get(const char *text, size_t len, const char *name, const char *key,
+	       const char *veid, char **value, struct err *e);
 
 /* One change of shconf_edit: every assignment of `key` goes; with a `value`
  * it is set in the place of the first, or at the end. */

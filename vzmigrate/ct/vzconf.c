@@ -22,8 +22,8 @@
 #define VZ_CONF "/etc/vz/vz.conf"
 #define DEFAULT_DUMPDIR "/vz/dump"
 
-const char *const vzconf_actions[] = { "start",	   "stop",	 "mount",
-				       "umount",   "premount",	 "postumount",
+const char *const vzconf_actions[] = { "start",	 "stop",     "mount",
+				       "umount", "premount", "postumount",
 				       NULL };
 
 void
@@ -137,8 +137,8 @@ vzconf_load(const struct ct_host *h, const char *ctid, const char *own,
 	}
 	rc = io_read_file(AT_FDCWD, v->file, CT_FILE_MAX, &text, &len, e);
 	for (size_t i = 0; i < 4 && rc == 0; i++) {
-		rc = get_dir(text, len, v->file, dirs[i].key, ctid,
-			     dirs[i].out, e);
+		rc = get_dir(text, len, v->file, dirs[i].key, ctid, dirs[i].out,
+			     e);
 	}
 	if (rc == 0 && !v->dumpdir) {
 		v->dumpdir = strdup(DEFAULT_DUMPDIR);
@@ -247,8 +247,8 @@ parse_status(const char *out, const char *ctid, enum ct_state *s, bool *known,
 	     struct err *e)
 {
 	char id[16], exist[16], mounted[16], run[16], dump[16] = "";
-	int n = sscanf(out, "CTID %15s %15s %15s %15s %15s", id, exist,
-		       mounted, run, dump);
+	int n = sscanf(out, "CTID %15s %15s %15s %15s %15s", id, exist, mounted,
+		       run, dump);
 
 	if (n < 4 || strcmp(id, ctid) != 0 ||
 	    (strcmp(exist, "exist") != 0 && strcmp(exist, "deleted") != 0) ||
@@ -259,10 +259,10 @@ parse_status(const char *out, const char *ctid, enum ct_state *s, bool *known,
 			       "vzctl status says '%.*s' of container %s",
 			       (int)strcspn(out, "\n"), out, ctid);
 	}
-	*s = strcmp(run, "running") == 0	? CT_RUNNING
-	     : strcmp(dump, "suspended") == 0	? CT_SUSPENDED
-	     : strcmp(mounted, "mounted") == 0	? CT_MOUNTED
-						: CT_STOPPED;
+	*s = strcmp(run, "running") == 0       ? CT_RUNNING
+	     : strcmp(dump, "suspended") == 0  ? CT_SUSPENDED
+	     : strcmp(mounted, "mounted") == 0 ? CT_MOUNTED
+					       : CT_STOPPED;
 	if (known) {
 		*known = strcmp(exist, "exist") == 0;
 	}

@@ -55,8 +55,8 @@ char *vzconf_by_name(const struct ct_host *h, const char *name);
 bool vzconf_name_ok(const char *name);
 
 /* "DIR/CTID.conf" + suffix; heap. */
-char *vzconf_path(const struct vzconf *v, const char *ctid,
-		  const char *suffix, struct err *e);
+char *vzconf_path(const struct vzconf *v, const char *ctid, const char *suffix,
+		  struct err *e);
 
 /*
  * The classic's lock, DIR/CTID.lck, which vzctl honours: a file with the pid

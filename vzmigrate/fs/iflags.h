@@ -19,7 +19,8 @@ int iflags_read(int fd, uint32_t *flags, uint32_t *projid, struct err *e);
  * were set. 0 also where the file system has none. */
 int iflags_unlock(int fd, uint32_t *had, struct err *e);
 
-/* While a file is empty: NOCOW and COMPR exactly, then the project id. */
+/* While a file is empty: NOCOW and COMPR exactly, then the project id. What is
+ * refused is E_UNSUPPORTED with META_STRICT and ignored with META_WARN. */
 int iflags_apply_early(int fd, uint32_t flags, uint32_t projid,
 		       struct meta_loss *loss, struct err *e);
 

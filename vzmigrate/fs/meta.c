@@ -230,6 +230,18 @@ meta_mknod(int dirfd, const char *name, const struct meta *m, struct err *e)
 	if (rc < 0 && errno == EEXIST) {
 		return err_set(e, E_EXISTS, "%s: exists", shown);
 	}
+	/* xfs: targets up to 1023 bytes, minors up to 2^18 - 1 */
+	if (rc < 0 && m->type == FS_LNK && errno == ENAMETOOLONG) {
+		return err_set(e, E_UNSUPPORTED,
+			       "%s: this file system holds no symbolic link "
+			       "of %zu bytes",
+			       shown, m->target_len);
+	}
+	if (rc < 0 && m->type != FS_LNK && errno == EINVAL) {
+		return err_set(e, E_UNSUPPORTED,
+			       "%s: this file system holds no device %u:%u",
+			       shown, m->major, m->minor);
+	}
 	return rc < 0 ? err_sys(e, errno, "cannot create %s", shown) : 0;
 }
 

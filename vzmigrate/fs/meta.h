@@ -88,7 +88,8 @@ int meta_read(int dirfd, const char *name, int fd, const struct statx *stx,
 
 /* How strict a run is with what the file system cannot hold. */
 enum meta_policy {
-	META_STRICT = 0, /* an xattr, ACL or flag it refuses is an error */
+	META_STRICT = 0, /* an xattr, ACL, flag or time that it refuses is
+			    E_UNSUPPORTED */
 	META_WARN = 1,	 /* a warning is logged, the rest is applied */
 };
 
@@ -121,7 +122,8 @@ int meta_refuse(struct meta_loss *l, struct err *e, const char *fmt, ...)
 /*
  * Create an object of m's type other than regular file and directory (device,
  * fifo, socket, symlink) under `name` in `dirfd`, with no access for others
- * until meta_apply. E_EXISTS where the name is taken.
+ * until meta_apply. E_EXISTS where the name is taken, E_UNSUPPORTED where the
+ * file system holds no such device number or length of target.
  */
 int meta_mknod(int dirfd, const char *name, const struct meta *m,
 	       struct err *e);

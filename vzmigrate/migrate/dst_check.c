@@ -36,8 +36,8 @@ on_entry(struct scan_dir *dir, const char *name, size_t len,
 	 const struct statx *stx, void *arg, struct err *e)
 {
 	struct fsprobe *p = arg;
-	uint64_t bytes = stx->stx_blocks * 512 /
-			 (stx->stx_nlink ? stx->stx_nlink : 1);
+	uint64_t bytes =
+		stx->stx_blocks * 512 / (stx->stx_nlink ? stx->stx_nlink : 1);
 
 	(void)dir;
 	(void)name;

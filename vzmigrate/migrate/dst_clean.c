@@ -60,9 +60,9 @@ is_over(int dir, const char *name)
 static bool
 drop(int sessions, const char *name)
 {
-	cleanup(close_fd) int dir = openat(
-		sessions, name,
-		O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	cleanup(close_fd) int dir =
+		openat(sessions, name,
+		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	cleanup(close_fd) int lock = -1;
 	struct err e = { 0 };
 
@@ -102,8 +102,7 @@ dst_clean_old(void)
 	}
 	while (looked < LOOK_MAX && dropped < DROP_MAX && (de = readdir(d))) {
 		if (strlen(de->d_name) != 2 * MSG_ID_LEN ||
-		    strspn(de->d_name, "0123456789abcdef") !=
-			    2 * MSG_ID_LEN) {
+		    strspn(de->d_name, "0123456789abcdef") != 2 * MSG_ID_LEN) {
 			continue;
 		}
 		looked++;

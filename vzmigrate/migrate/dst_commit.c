@@ -160,8 +160,7 @@ static int
 commit_event(struct dst *d, const char *staged, struct err *e)
 {
 	char ino[24], btime[40];
-	const struct journal_field f[] = { { "ino", ino },
-					   { "btime", btime } };
+	const struct journal_field f[] = { { "ino", ino }, { "btime", btime } };
 	uint64_t n;
 	int rc = identity(staged, &n, btime, e);
 
@@ -216,8 +215,8 @@ after_commit(struct dst *d)
 {
 	struct err e = { 0 };
 
-	log_info("%s %s: committed at %s", d->p.v[DP_KIND],
-		 d->p.v[DP_PLACE_ID], d->p.v[DP_PLACE_TREE]);
+	log_info("%s %s: committed at %s", d->p.v[DP_KIND], d->p.v[DP_PLACE_ID],
+		 d->p.v[DP_PLACE_TREE]);
 	if (dst_release(d, &e) < 0) {
 		log_warn("the reservation stays for now: %s", e.text);
 	}
@@ -310,8 +309,7 @@ refuse_running(struct dst *d, const struct ct_host *h, struct err *e)
 	}
 	return s == CT_STOPPED
 		       ? 0
-		       : err_set(e, E_STATE,
-				 "%s is %s here; this host owns it",
+		       : err_set(e, E_STATE, "%s is %s here; this host owns it",
 				 d->p.v[DP_PLACE_ID], ct_state_name(s));
 }
 

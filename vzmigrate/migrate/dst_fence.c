@@ -43,6 +43,13 @@ struct agent {
 static int64_t
 fence_ms(const struct dst *d)
 {
+#ifdef FAULT_HOOKS
+	const char *ms = getenv("VZMIGRATE_FENCE_MS"); /* tests are hasty */
+
+	if (ms) {
+		return atoll(ms);
+	}
+#endif
 	return d->opts.fence_ms > 0 ? d->opts.fence_ms : DST_FENCE_MS;
 }
 
@@ -74,8 +81,7 @@ lock_once(struct dst *d, int64_t deadline, int *out, struct err *e)
 {
 	struct stat st;
 	cleanup(close_fd) int fd = openat(
-		d->fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
-		0600);
+		d->fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	if (fd < 0) {
 		return err_sys(e, errno, "cannot open the lock of session %s",
@@ -207,8 +213,8 @@ start_time(long pid)
 static int
 self(struct agent *a, struct err *e)
 {
-	ssize_t n = readlink("/proc/self/ns/pid", a->pidns,
-			     sizeof(a->pidns) - 1);
+	ssize_t n =
+		readlink("/proc/self/ns/pid", a->pidns, sizeof(a->pidns) - 1);
 
 	if (n < 0) {
 		return err_sys(e, errno, "cannot read /proc/self/ns/pid");
@@ -268,9 +274,9 @@ end_agent(struct dst *d, const struct agent *a, struct err *e)
 	static const int signals[] = { SIGTERM, SIGKILL };
 
 	if (pidfd < 0) {
-		return errno == ESRCH ? 0
-				      : err_sys(e, errno, "pidfd_open(%ld)",
-						a->pid);
+		return errno == ESRCH
+			       ? 0
+			       : err_sys(e, errno, "pidfd_open(%ld)", a->pid);
 	}
 	/* The pidfd was there first: a process with the recorded start time
 	 * that is seen now is the one it refers to. */
@@ -279,8 +285,8 @@ end_agent(struct dst *d, const struct agent *a, struct err *e)
 	}
 	log_info("ending the old agent of the session, process %ld", a->pid);
 	for (size_t i = 0; i < 2; i++) {
-		if (syscall(SYS_pidfd_send_signal, pidfd, signals[i], NULL,
-			    0) < 0 &&
+		if (syscall(SYS_pidfd_send_signal, pidfd, signals[i], NULL, 0) <
+			    0 &&
 		    errno != ESRCH) {
 			return err_sys(e, errno,
 				       "cannot end the old agent, process %ld",

@@ -52,7 +52,8 @@ role_ok(const char *role)
 		return false;
 	}
 	for (const char *p = role; *p; p++) {
-		if (!isascii((unsigned char)*p) || !isgraph((unsigned char)*p)) {
+		if (!isascii((unsigned char)*p) ||
+		    !isgraph((unsigned char)*p)) {
 			return false;
 		}
 		if ((p == role || p[-1] == '/') &&
@@ -250,8 +251,8 @@ dst_drop_files(struct dst *d, uint32_t keep)
 	while (n < DROP_MAX && (de = readdir(dir))) {
 		struct err e = { 0 };
 
-		if (strncmp(de->d_name, FILES_PREFIX,
-			    strlen(FILES_PREFIX)) != 0 ||
+		if (strncmp(de->d_name, FILES_PREFIX, strlen(FILES_PREFIX)) !=
+			    0 ||
 		    strcmp(de->d_name, kept) == 0) {
 			continue;
 		}

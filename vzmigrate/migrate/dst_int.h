@@ -16,9 +16,9 @@
 #define DST_TREE "tree" /* within the staging area */
 
 struct dst {
-	struct dst_opts opts;  /* its pointers are borrowed */
-	char **roots;	       /* opts.allow_roots with symlinks followed */
-	size_t nroots;	       /* 0 and no allow_roots: anywhere */
+	struct dst_opts opts; /* its pointers are borrowed */
+	char **roots;	      /* opts.allow_roots with symlinks followed */
+	size_t nroots;	      /* 0 and no allow_roots: anywhere */
 	struct {
 		char boot[64], host[256], kernel[128], machine[128];
 	} hello; /* what the answer to HELLO points to */
@@ -42,9 +42,9 @@ struct dst {
 	size_t nfiles;
 	bool files_new; /* by PUT_FILE in this connection: not on disk yet */
 
-	int stagefd, treefd;	/* since RESERVE; else -1 */
-	struct receiver *recv;	/* of the last pass */
-	bool receiving;		/* between PASS_BEGIN and PASS_END */
+	int stagefd, treefd;   /* since RESERVE; else -1 */
+	struct receiver *recv; /* of the last pass */
+	bool receiving;	       /* between PASS_BEGIN and PASS_END */
 };
 
 /* ---- dst.c ---- */
@@ -59,6 +59,14 @@ void dst_want(struct dst *d, struct ct_want *w);
 void dst_host(struct dst *d, struct ct_host *h);
 void dst_place(struct dst *d, struct ct_place *p);
 
+/* ---- dst_open.c ---- */
+
+/* OPEN: leave the session that is open and open another. */
+int dst_open(struct dst *d, struct msg_open *m, struct msg_open_reply *r,
+	     struct err *e);
+/* The container's files may have a word in the place, and they come after
+ * OPEN: decide again where new ones came. */
+int dst_place_again(struct dst *d, struct err *e);
 /* Let the session go: journal, descriptors, receiver. */
 void dst_close(struct dst *d);
 

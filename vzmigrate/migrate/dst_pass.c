@@ -31,9 +31,9 @@ dst_pass_stop(struct dst *d)
 static int
 need_stage(struct dst *d, struct err *e)
 {
-	return d->treefd >= 0 ? 0
-			      : err_set(e, E_STATE,
-					"there is no staging area yet");
+	return d->treefd >= 0
+		       ? 0
+		       : err_set(e, E_STATE, "there is no staging area yet");
 }
 
 static int
@@ -91,8 +91,8 @@ dst_pass_begin(struct dst *d, const struct msg_pass *m, struct err *e)
 		rc = fault_point("dst.pass.emptied", e);
 	}
 	if (rc == 0) {
-		rc = recv_new(d->treefd, d->opts.key(d->opts.arg), &o,
-			      &d->recv, e);
+		rc = recv_new(d->treefd, d->opts.key(d->opts.arg), &o, &d->recv,
+			      e);
 	}
 	if (rc < 0) {
 		return rc;

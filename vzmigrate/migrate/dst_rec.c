@@ -271,8 +271,7 @@ choose_files(struct dst_rec *r, const struct journal_record *jr, struct err *e)
 }
 
 static int
-apply_reserve(struct dst_rec *r, const struct journal_record *jr,
-	      struct err *e)
+apply_reserve(struct dst_rec *r, const struct journal_record *jr, struct err *e)
 {
 	struct dst_params p = { 0 };
 
@@ -312,8 +311,7 @@ apply_flags(struct dst_rec *r, enum dst_event ev,
 		break;
 	case EV_PROVEN:
 		r->synced = journal_get_u64(jr, "synced", 0) == 1;
-		r->root_flags =
-			(uint32_t)journal_get_u64(jr, "root-flags", 0);
+		r->root_flags = (uint32_t)journal_get_u64(jr, "root-flags", 0);
 		break;
 	case EV_COMMIT:
 		r->committing = true;

@@ -43,7 +43,7 @@
 /* What decides where a container goes, and where that is. Kept as strings
  * under these numbers, so that comparing, copying and recording are loops. */
 enum dst_param {
-	DP_KIND,	/* struct msg_open */
+	DP_KIND, /* struct msg_open */
 	DP_LXCPATH,
 	DP_VZ_CONF,
 	DP_ID,
@@ -52,7 +52,7 @@ enum dst_param {
 	DP_NEW_NAME,
 	DP_NEW_PRIVATE,
 	DP_NEW_ROOT,
-	DP_WORDS,		  /* how many were asked for */
+	DP_WORDS,		/* how many were asked for */
 	DP_PLACE_ID = DP_WORDS, /* struct ct_place */
 	DP_PLACE_NAME,
 	DP_PLACE_TREE,
@@ -123,10 +123,10 @@ struct dst_rec {
 	struct dst_params p;
 	struct dst_files files; /* of the reservation */
 	struct dst_files next;	/* being written, for the next reserve */
-	bool synced;	     /* proven came after a completed sync */
-	uint32_t root_flags; /* inode flags the tree's root gets at last */
-	uint64_t tree_ino;   /* of the staged tree, since commit */
-	char tree_btime[40]; /* its birth; "" where it has none */
+	bool synced;		/* proven came after a completed sync */
+	uint32_t root_flags;	/* inode flags the tree's root gets at last */
+	uint64_t tree_ino;	/* of the staged tree, since commit */
+	char tree_btime[40];	/* its birth; "" where it has none */
 };
 
 void dst_rec_fini(struct dst_rec *r);

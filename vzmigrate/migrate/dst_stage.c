@@ -9,6 +9,7 @@
  * area, d->stagefd and d->treefd.
  */
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -128,6 +129,29 @@ reserve_name(struct dst *d, size_t i, char out[NAME_MAX + 1])
 	}
 }
 
+/* Temporary files of a process that died while it wrote a reservation. */
+static void
+drop_litter(int fd)
+{
+	int dup = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = dup < 0 ? NULL : fdopendir(dup);
+	struct dirent *de;
+
+	if (!d) {
+		close_fd(&dup);
+		return;
+	}
+	while ((de = readdir(d))) {
+		size_t n = strlen(de->d_name);
+
+		if (de->d_name[0] == '.' && n > 4 &&
+		    strcmp(de->d_name + n - 4, ".tmp") == 0) {
+			unlinkat(fd, de->d_name, 0);
+		}
+	}
+	closedir(d);
+}
+
 static int
 open_reserve(int *fd, struct err *e)
 {
@@ -142,6 +166,7 @@ open_reserve(int *fd, struct err *e)
 				       statedir_path());
 		}
 	}
+	drop_litter(*fd);
 	return 0;
 }
 

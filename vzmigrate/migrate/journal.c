@@ -162,8 +162,7 @@ get_u64(const char *s, uint64_t *v)
 		return false;
 	}
 	for (; *s; s++) {
-		if (*s < '0' || *s > '9' ||
-		    __builtin_mul_overflow(n, 10, &n) ||
+		if (*s < '0' || *s > '9' || __builtin_mul_overflow(n, 10, &n) ||
 		    __builtin_add_overflow(n, (uint64_t)(*s - '0'), &n)) {
 			return false;
 		}

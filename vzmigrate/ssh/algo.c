@@ -25,8 +25,8 @@ static const enum ssh_options_e option_of[ALGO_KINDS] = {
 };
 
 static const char *const kind_name[ALGO_KINDS] = {
-	[ALGO_KEX] = "key exchange", [ALGO_HOSTKEY] = "host key",
-	[ALGO_CIPHER] = "cipher",    [ALGO_MAC] = "MAC",
+	[ALGO_KEX] = "key exchange",  [ALGO_HOSTKEY] = "host key",
+	[ALGO_CIPHER] = "cipher",     [ALGO_MAC] = "MAC",
 	[ALGO_PUBKEY] = "public key",
 };
 

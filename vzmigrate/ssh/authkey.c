@@ -272,10 +272,10 @@ authkey_fini(struct authkeys *keys)
 static int
 push(struct authkeys *keys, struct authkey *k, struct err *e)
 {
-	struct authkey *v = keys->n < KEYS_MAX
-				    ? realloc(keys->v,
-					      (keys->n + 1) * sizeof(*v))
-				    : NULL;
+	struct authkey *v =
+		keys->n < KEYS_MAX
+			? realloc(keys->v, (keys->n + 1) * sizeof(*v))
+			: NULL;
 
 	if (!v) {
 		key_fini(k);
@@ -365,9 +365,8 @@ add_certificates(struct authkeys *keys, const struct sshlist *certs,
 
 	for (size_t i = 0; i < certs->n; i++) {
 		int rc = add_certificate(keys, certs->v[i], NULL, true, e);
-		struct authkey *k = keys->n > plain_keys
-					    ? &keys->v[keys->n - 1]
-					    : NULL;
+		struct authkey *k =
+			keys->n > plain_keys ? &keys->v[keys->n - 1] : NULL;
 
 		if (rc < 0) {
 			return rc;
@@ -482,8 +481,8 @@ merge(struct authkeys *out, struct authkeys *files,
 int
 authkey_collect(const struct sshconf *c, struct authkeys *keys, struct err *e)
 {
-	const char *path = c->identity_agent ? c->identity_agent
-					     : getenv("SSH_AUTH_SOCK");
+	const char *path =
+		c->identity_agent ? c->identity_agent : getenv("SSH_AUTH_SOCK");
 	struct authkeys files = { 0 };
 	struct keyagent_keys agent = { NULL, 0 };
 	struct err why = { 0 };

@@ -16,10 +16,10 @@
 
 /* A key to try. Strings and blobs are owned. */
 struct authkey {
-	char *file;	/* private key; NULL: the agent's alone */
-	char *cert;	/* certificate file that goes with it; NULL */
-	bool agent;	/* sign through the agent */
-	uint8_t *blob;	/* what the server is shown; NULL: not known */
+	char *file;    /* private key; NULL: the agent's alone */
+	char *cert;    /* certificate file that goes with it; NULL */
+	bool agent;    /* sign through the agent */
+	uint8_t *blob; /* what the server is shown; NULL: not known */
 	size_t len;
 	uint8_t *plain; /* the key inside; the same without a certificate */
 	size_t plain_len;
@@ -43,8 +43,8 @@ void authkey_fini(struct authkeys *keys);
 /* The public half of a private key file in OpenSSH's format, without its
  * passphrase; `*encrypted` tells whether it has one. 0, E_NOT_FOUND (missing),
  * E_UNSUPPORTED (another format). */
-int authkey_peek(const char *file, uint8_t **blob, size_t *len,
-		 bool *encrypted, struct err *e);
+int authkey_peek(const char *file, uint8_t **blob, size_t *len, bool *encrypted,
+		 struct err *e);
 
 /* The plain key inside a certificate's blob; owned. E_PROTOCOL. */
 int authkey_plain(const uint8_t *cert, size_t len, uint8_t **plain,

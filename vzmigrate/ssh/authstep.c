@@ -32,16 +32,16 @@ begin(const struct auth_params *p, const char *what)
 }
 
 /* Repeat a call while libssh says "again". */
-#define UNTIL_DONE(x, rc, call, e)                                         \
-	do {                                                               \
-		int r_ = 0;                                                \
-                                                                           \
-		while (((rc) = (call)) == SSH_AUTH_AGAIN && r_ == 0) {     \
-			r_ = sesswait_poll(&(x).w, (x).deadline, (e));     \
-		}                                                          \
-		if (r_ < 0) {                                              \
-			return r_;                                         \
-		}                                                          \
+#define UNTIL_DONE(x, rc, call, e)                                     \
+	do {                                                           \
+		int r_ = 0;                                            \
+                                                                       \
+		while (((rc) = (call)) == SSH_AUTH_AGAIN && r_ == 0) { \
+			r_ = sesswait_poll(&(x).w, (x).deadline, (e)); \
+		}                                                      \
+		if (r_ < 0) {                                          \
+			return r_;                                     \
+		}                                                      \
 	} while (0)
 
 /* What a finished call means. An error on a live connection is one method

@@ -294,8 +294,8 @@ fetch_hostkey(struct conn *c, struct err *e)
 static int
 check_hostkey(struct opening *o, struct err *e)
 {
-	const struct prompt *prompt = o->p->prompt ? o->p->prompt
-						   : &prompt_none;
+	const struct prompt *prompt =
+		o->p->prompt ? o->p->prompt : &prompt_none;
 	struct conn *c = o->conn;
 	int rc = fetch_hostkey(c, e);
 
@@ -419,10 +419,10 @@ static void
 set_limits(struct conn *c, const struct conn_params *p)
 {
 	const struct sshconf *conf = p->conf;
-	int64_t alive = (int64_t)conf->alive_interval_s *
-			conf->alive_count_max * 1000;
+	int64_t alive =
+		(int64_t)conf->alive_interval_s * conf->alive_count_max * 1000;
 
-	c->timeout_ms = p->timeout_ms		   ? p->timeout_ms
+	c->timeout_ms = p->timeout_ms ? p->timeout_ms
 			: conf->connect_timeout_s > 0
 				? (int64_t)conf->connect_timeout_s * 1000
 				: TIMEOUT_MS;
@@ -507,7 +507,8 @@ conn_open_more(const struct conn *first, const struct conn_params *more,
 
 	*out = NULL;
 	for (;;) {
-		struct opening o = { .p = more, .c = more->conf,
+		struct opening o = { .p = more,
+				     .c = more->conf,
 				     .first = first };
 		struct err why = { 0 };
 		bool shown = false;

@@ -43,7 +43,7 @@ struct conn_params {
 /* What is known of a connection; borrowed from it until conn_close. */
 struct conn_info {
 	const char *cipher_c2s, *cipher_s2c; /* negotiated */
-	const char *mac_c2s, *mac_s2c; /* "aead-gcm", "aead-poly1305" */
+	const char *mac_c2s, *mac_s2c;	     /* "aead-gcm", "aead-poly1305" */
 	const char *kex;
 	const char *banner; /* the server's version line, escaped */
 	const char *hostkey_type;

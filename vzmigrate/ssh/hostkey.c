@@ -42,8 +42,8 @@ order_known_first(struct hostkey *h, const char *list, struct err *e)
 			snprintf(name, sizeof(name), "%.*s", (int)n, p);
 			if (knownhosts_has_type(&h->known, type_of(name)) ==
 			    (round == 0)) {
-				rc = buf_printf(&b, e, "%s%s",
-						b.len ? "," : "", name);
+				rc = buf_printf(&b, e, "%s%s", b.len ? "," : "",
+						name);
 			}
 			p += n + (p[n] == ',');
 		}
@@ -152,11 +152,12 @@ ask(const struct hostkey *h, const struct sshconf *c,
 		      : prompt->ask(PROMPT_HOSTKEY, question, true, answer,
 				    sizeof(answer), prompt->arg, &why);
 	if (rc == E_AUTH) {
-		return err_set(e, E_HOSTKEY,
-			       "the host key of %s is not known (%s %s) and "
-			       "nobody can be asked; connect once with ssh, or "
-			       "give --ssh='-o StrictHostKeyChecking=accept-new'",
-			       h->name, type, print);
+		return err_set(
+			e, E_HOSTKEY,
+			"the host key of %s is not known (%s %s) and "
+			"nobody can be asked; connect once with ssh, or "
+			"give --ssh='-o StrictHostKeyChecking=accept-new'",
+			h->name, type, print);
 	}
 	if (rc < 0) {
 		return err_set(e, rc, "%s", why.text);
@@ -238,12 +239,12 @@ refuse(const struct hostkey *h, enum knownhosts_verdict v,
 			       "%s)",
 			       h->name, l->file, l->line, type, print);
 	default:
-		return err_set(e, E_HOSTKEY,
-			       "%s shows a host key of another type than is "
-			       "known: %s %s, but %s line %u has %s %s; if this "
-			       "is right, record the new key with ssh",
-			       h->name, type, print, l->file, l->line, l->type,
-			       known);
+		return err_set(
+			e, E_HOSTKEY,
+			"%s shows a host key of another type than is "
+			"known: %s %s, but %s line %u has %s %s; if this "
+			"is right, record the new key with ssh",
+			h->name, type, print, l->file, l->line, l->type, known);
 	}
 }
 
@@ -254,8 +255,8 @@ hostkey_check(const struct hostkey *h, const struct sshconf *c,
 {
 	const struct knownhosts_line *why;
 	char type[64], print[KNOWNHOSTS_PRINT_LEN];
-	enum knownhosts_verdict v = knownhosts_check(&h->known, blob, len,
-						     &why);
+	enum knownhosts_verdict v =
+		knownhosts_check(&h->known, blob, len, &why);
 	int rc = check_rsa(c, blob, len, e);
 
 	if (!knownhosts_blob_type(blob, len, type)) {

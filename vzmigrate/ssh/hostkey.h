@@ -16,9 +16,9 @@
 
 /* What is known of a host. hostkey_fini frees. */
 struct hostkey {
-	char *name;	      /* as it is looked up: alias, host, [host]:port */
+	char *name; /* as it is looked up: alias, host, [host]:port */
 	struct knownhosts known;
-	char *algorithms;     /* to offer, the known types first */
+	char *algorithms; /* to offer, the known types first */
 };
 
 /* Read the files of `c` (borrowed while `h` lives). 0, E_HOSTKEY for a file

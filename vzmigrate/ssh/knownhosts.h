@@ -60,8 +60,8 @@ void knownhosts_fini(struct knownhosts *k);
 enum knownhosts_verdict {
 	KNOWNHOSTS_UNKNOWN = 0, /* no line names the host */
 	KNOWNHOSTS_OK,
-	KNOWNHOSTS_CHANGED,	/* another key of this type is recorded */
-	KNOWNHOSTS_OTHER_TYPE,	/* only keys of other types are */
+	KNOWNHOSTS_CHANGED,    /* another key of this type is recorded */
+	KNOWNHOSTS_OTHER_TYPE, /* only keys of other types are */
 	KNOWNHOSTS_IS_REVOKED,
 	KNOWNHOSTS_CA_ONLY, /* only a certificate authority vouches */
 };

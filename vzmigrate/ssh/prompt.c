@@ -36,8 +36,7 @@ read_answer(int fd, char *answer, size_t len, struct err *e)
 				       "the question was interrupted");
 		}
 		if (rc == 0) {
-			return err_set(e, E_TIMEOUT,
-				       "nobody answered for %d s",
+			return err_set(e, E_TIMEOUT, "nobody answered for %d s",
 				       WAIT_MS / 1000);
 		}
 		if (read(fd, &c, 1) != 1) {

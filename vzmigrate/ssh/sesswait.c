@@ -51,8 +51,8 @@ sesswait_poll(const struct sesswait *w, int64_t deadline, struct err *e)
 		return sesswait_closed(w, e);
 	}
 	if (left == 0) {
-		return err_set(e, E_TIMEOUT,
-			       "%s: the server does not answer", w->what);
+		return err_set(e, E_TIMEOUT, "%s: the server does not answer",
+			       w->what);
 	}
 	if (status & SSH_WRITE_PENDING) {
 		pf.events |= POLLOUT;

@@ -89,8 +89,8 @@ wait_connected(const struct attempt *a, int fd)
 			return ECANCELED;
 		}
 		if (rc > 0) {
-			if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error,
-				       &len) < 0) {
+			if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) <
+			    0) {
 				return errno;
 			}
 			return error;
@@ -210,15 +210,14 @@ connect_name(const struct attempt *a, struct sock *s, struct err *e)
 	snprintf(service, sizeof(service), "%d", a->c->port);
 	rc = getaddrinfo(a->c->host, service, &hints, &found);
 	if (rc != 0) {
-		return err_set(e, E_CONNECT, "cannot find the host %s: %s",
-			       a->c->host,
-			       rc == EAI_SYSTEM ? strerror(errno)
-						: gai_strerror(rc));
+		return err_set(
+			e, E_CONNECT, "cannot find the host %s: %s", a->c->host,
+			rc == EAI_SYSTEM ? strerror(errno) : gai_strerror(rc));
 	}
 	rc = E_CONNECT;
 	do {
-		for (const struct addrinfo *ai = found;
-		     ai && rc == E_CONNECT; ai = ai->ai_next) {
+		for (const struct addrinfo *ai = found; ai && rc == E_CONNECT;
+		     ai = ai->ai_next) {
 			struct err one = { 0 };
 
 			rc = connect_one(a, ai->ai_addr, ai->ai_addrlen, s,

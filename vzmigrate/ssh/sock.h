@@ -15,8 +15,8 @@
 
 /* A connected stream. */
 struct sock {
-	int fd; /* close-on-exec; given to libssh, see conn.c */
-	struct child proxy;	     /* pid -1: none */
+	int fd;		    /* close-on-exec; given to libssh, see conn.c */
+	struct child proxy; /* pid -1: none */
 	struct sockaddr_storage addr; /* of the peer; length 0 with a proxy */
 	socklen_t addr_len;
 	char peer[256]; /* numeric address, "" with a proxy */

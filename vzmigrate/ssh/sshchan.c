@@ -42,19 +42,19 @@ struct sshchan {
 	const int *stop;
 	struct ssh_channel_callbacks_struct cb;
 	struct ssh_counter_struct wire; /* libssh counts the socket's bytes */
-	struct buf early;     /* stdout before on_data was set */
-	bool in_event;	      /* the session was added to ev */
-	bool delivered;	      /* on_data was called */
-	bool woken;	      /* the eventfd fired */
-	bool eof, closed;     /* the peer ended its output; the channel */
-	bool exited;	      /* exit_status or exit_signal is known */
+	struct buf early;		/* stdout before on_data was set */
+	bool in_event;			/* the session was added to ev */
+	bool delivered;			/* on_data was called */
+	bool woken;			/* the eventfd fired */
+	bool eof, closed; /* the peer ended its output; the channel */
+	bool exited;	  /* exit_status or exit_signal is known */
 	int exit_status;
 	char exit_signal[16];
-	struct err failed;    /* of on_data; code 0: none */
+	struct err failed; /* of on_data; code 0: none */
 	int64_t silence_ms;
-	uint64_t heard;	      /* received bytes when last looked at */
-	int64_t heard_ms;     /* when they last grew */
-	int64_t asked_ms;     /* when the last keepalive went */
+	uint64_t heard;	  /* received bytes when last looked at */
+	int64_t heard_ms; /* when they last grew */
+	int64_t asked_ms; /* when the last keepalive went */
 };
 
 /* stdout to the owner; a failure is kept, since libssh cannot carry it. */
@@ -212,8 +212,8 @@ check_life(struct sshchan *c, struct err *e)
 static int
 turn(struct sshchan *c, int64_t ms, struct err *e)
 {
-	int64_t limit = c->silence_ms / 3 < SLICE_MS ? c->silence_ms / 3
-						     : SLICE_MS;
+	int64_t limit =
+		c->silence_ms / 3 < SLICE_MS ? c->silence_ms / 3 : SLICE_MS;
 
 	if (ms < 0 || ms > limit) {
 		ms = limit;
@@ -457,8 +457,8 @@ until_done(struct sshchan *c, const struct sesswait *w, bool opening,
 		if (rc != SSH_AGAIN) {
 			sesswait_error(c->s, text, sizeof(text));
 			return ssh_is_connected(c->s)
-				       ? err_set(e, E_REMOTE, "%s: %s",
-						 w->what, text)
+				       ? err_set(e, E_REMOTE, "%s: %s", w->what,
+						 text)
 				       : sesswait_closed(w, e);
 		}
 		if (!opening && (c->closed || ssh_channel_is_closed(c->ch))) {

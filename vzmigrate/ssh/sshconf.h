@@ -64,9 +64,9 @@ struct sshconf {
 	int connection_attempts;
 	int alive_interval_s; /* ServerAliveInterval; 0: not said */
 	int alive_count_max;
-	char *log_level; /* as ssh prints it, "INFO" */
+	char *log_level;  /* as ssh prints it, "INFO" */
 	int required_rsa; /* RequiredRSASize in bits; 0: not said */
-	bool by_ssh;	 /* resolved by `ssh -G`, not by our own reader */
+	bool by_ssh;	  /* resolved by `ssh -G`, not by our own reader */
 
 	char *config_arg; /* -F for a child ssh (ProxyJump); NULL */
 	char *home;	  /* the local user's */
@@ -75,10 +75,10 @@ struct sshconf {
 /*
  * Resolve `t` with `o` into `c`. Runs `ssh -G` (blocks up to 20 s, Match exec
  * may run commands); where there is no such program our own reader of
- * ssh_config (sshfile.h) is used and -v says so. What the configuration demands and we
- * cannot honour (RevokedHostKeys, KnownHostsCommand, VerifyHostKeyDNS ...) is
- * E_CONFIG naming it. 0, E_USAGE, E_CONFIG, E_TIMEOUT, E_NOMEM; on error `c` is
- * empty.
+ * ssh_config (sshfile.h) is used and -v says so. What the configuration demands
+ * and we cannot honour (RevokedHostKeys, KnownHostsCommand, VerifyHostKeyDNS
+ * ...) is E_CONFIG naming it. 0, E_USAGE, E_CONFIG, E_TIMEOUT, E_NOMEM; on
+ * error `c` is empty.
  */
 int sshconf_resolve(const struct target *t, const struct sshopts *o,
 		    struct sshconf *c, struct err *e);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sshconf_fields: from lines "keyword value" to struct sshconf: the second half of
- * sshconf.h. Defaults are ssh's (ssh_config(5), OpenSSH 9.2).
+ * sshconf_fields: from lines "keyword value" to struct sshconf: the second half
+ * of sshconf.h. Defaults are ssh's (ssh_config(5), OpenSSH 9.2).
  */
 #include <ctype.h>
 #include <stddef.h>
@@ -183,8 +183,8 @@ read_seconds(const char *key, const char *value, int *to, struct err *e)
 		}
 		sum += n * factor;
 		if (sum > 1000000000) {
-			return err_set(e, E_CONFIG, "%s: '%s' is too long",
-				       key, value);
+			return err_set(e, E_CONFIG, "%s: '%s' is too long", key,
+				       value);
 		}
 		p = *end ? end + 1 : end;
 	} while (*p);
@@ -295,10 +295,9 @@ read_names(struct sshlist *to, const char *value, const struct sshtoken *t,
 		saved = p[take];
 		p[take] = '\0';
 		path = sshtoken_path(p, t, e);
-		rc = !path ? E_CONFIG
-		     : strcmp(path, "none") == 0
-			     ? 0
-			     : sshlist_add(to, path, e);
+		rc = !path			 ? E_CONFIG
+		     : strcmp(path, "none") == 0 ? 0
+						 : sshlist_add(to, path, e);
 		if (rc < 0) {
 			return rc;
 		}
@@ -521,7 +520,7 @@ check_names(const struct sshconf *c, struct err *e)
 
 /* ssh's search list without what libssh cannot read (xmss, dsa). */
 static const char *const default_identities[] = {
-	"~/.ssh/id_rsa",	"~/.ssh/id_ecdsa",    "~/.ssh/id_ecdsa_sk",
+	"~/.ssh/id_rsa",     "~/.ssh/id_ecdsa",	     "~/.ssh/id_ecdsa_sk",
 	"~/.ssh/id_ed25519", "~/.ssh/id_ed25519_sk", NULL
 };
 
@@ -553,9 +552,9 @@ finish_lists(struct sshconf *c, const char *mine, const char *plain,
 {
 	static const char *const user_files[] = { "~/.ssh/known_hosts",
 						  "~/.ssh/known_hosts2", NULL };
-	static const char *const global_files[] = {
-		"/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2", NULL
-	};
+	static const char *const global_files[] = { "/etc/ssh/ssh_known_hosts",
+						    "/etc/ssh/ssh_known_hosts2",
+						    NULL };
 	bool user_said = strstr(mine, "userknownhostsfile ") != NULL;
 	bool global_said = strstr(mine, "globalknownhostsfile ") != NULL;
 	int rc = read_lines(c, mine, plain, t, e);

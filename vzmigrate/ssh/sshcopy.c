@@ -182,8 +182,7 @@ copy_line(struct copy *c, char *line, const char *base, int depth,
 static int
 write_copy(struct copy *c, unsigned number, const struct buf *b, struct err *e)
 {
-	cleanup(free_ptr) char *path =
-		io_asprintf(e, "%s/%u", c->dir, number);
+	cleanup(free_ptr) char *path = io_asprintf(e, "%s/%u", c->dir, number);
 	cleanup(close_fd) int fd = -1;
 
 	if (!path) {
@@ -253,8 +252,7 @@ copy_all(struct copy *c, const char *config, struct buf *top, struct err *e)
 	if (rc == 0) {
 		rc = copy_file(c, "/etc/ssh/ssh_config", "/etc/ssh", 0, &n, e);
 	}
-	return rc < 0 ? rc
-		      : buf_printf(top, e, "Include %s/%u\n", c->dir, n);
+	return rc < 0 ? rc : buf_printf(top, e, "Include %s/%u\n", c->dir, n);
 }
 
 int

@@ -24,14 +24,14 @@
 
 struct eval {
 	const struct sshfile_query *q;
-	struct buf *out;	/* lines that apply */
-	struct sshlist seen;	/* keywords that have a value */
-	char host[1025];	/* HostName as far as known, else alias */
-	char user[256];		/* User as far as known, else local */
-	bool final;		/* the second reading */
-	bool want_final;	/* a Match final was met */
-	bool active;		/* the block applies */
-	int depth;		/* of Include */
+	struct buf *out;     /* lines that apply */
+	struct sshlist seen; /* keywords that have a value */
+	char host[1025];     /* HostName as far as known, else alias */
+	char user[256];	     /* User as far as known, else local */
+	bool final;	     /* the second reading */
+	bool want_final;     /* a Match final was met */
+	bool active;	     /* the block applies */
+	int depth;	     /* of Include */
 };
 
 static bool
@@ -64,12 +64,13 @@ add_value(struct eval *v, const char *key, const char *rest, struct err *e)
 	if (!adds && seen(v, key)) {
 		return 0;
 	}
-	rc = is_raw(key) ? sshlist_add(&w, rest, e) : sshline_words(rest, &w, e);
+	rc = is_raw(key) ? sshlist_add(&w, rest, e)
+			 : sshline_words(rest, &w, e);
 	if (rc == 0 && w.n == 0) {
 		rc = err_set(e, E_CONFIG, "%s has no value", key);
 	}
-	if (rc == 0 && strcmp(key, "hostname") == 0 &&
-	    !strchr(w.v[0], '%') && strlen(w.v[0]) < sizeof(v->host)) {
+	if (rc == 0 && strcmp(key, "hostname") == 0 && !strchr(w.v[0], '%') &&
+	    strlen(w.v[0]) < sizeof(v->host)) {
 		strcpy(v->host, w.v[0]);
 	}
 	if (rc == 0 && strcmp(key, "user") == 0 &&
@@ -199,11 +200,11 @@ include(struct eval *v, const char *rest, const char *base, struct err *e)
 		cleanup(free_ptr) char *pattern = NULL;
 		glob_t g = { 0 };
 
-		pattern = *w.v[i] == '/' ? io_asprintf(e, "%s", w.v[i])
-			  : strncmp(w.v[i], "~/", 2) == 0
-				  ? io_asprintf(e, "%s%s", v->q->home,
-						w.v[i] + 1)
-				  : io_asprintf(e, "%s/%s", base, w.v[i]);
+		pattern =
+			*w.v[i] == '/' ? io_asprintf(e, "%s", w.v[i])
+			: strncmp(w.v[i], "~/", 2) == 0
+				? io_asprintf(e, "%s%s", v->q->home, w.v[i] + 1)
+				: io_asprintf(e, "%s/%s", base, w.v[i]);
 		if (!pattern) {
 			rc = E_NOMEM;
 			break;
@@ -286,8 +287,8 @@ read_all(struct eval *v, struct err *e)
 {
 	const char *config = v->q->config;
 	cleanup(free_ptr) char *base = io_asprintf(e, "%s/.ssh", v->q->home);
-	cleanup(free_ptr) char *user = io_asprintf(e, "%s/.ssh/config",
-						   v->q->home);
+	cleanup(free_ptr) char *user =
+		io_asprintf(e, "%s/.ssh/config", v->q->home);
 	int rc;
 
 	if (!base || !user) {

@@ -288,8 +288,7 @@ take_word(const char **p, char *word, struct err *e)
 			}
 			*word++ = *++s;
 		} else if (*s == '\\' && quote != '\'') {
-			return err_set(e, E_USAGE, "a backslash ends '%s'",
-				       *p);
+			return err_set(e, E_USAGE, "a backslash ends '%s'", *p);
 		} else if (quote && *s == quote) {
 			quote = 0;
 		} else if (!quote && (*s == '\'' || *s == '"')) {
@@ -386,8 +385,7 @@ apply_flag(struct sshopts *o, char opt, const char *word, struct err *e)
 /* One word of --ssh, such as -vC or -p22; *i moves on where the argument is
  * the next word. */
 static int
-apply_word(struct sshopts *o, const struct sshlist *w, size_t *i,
-	   struct err *e)
+apply_word(struct sshopts *o, const struct sshlist *w, size_t *i, struct err *e)
 {
 	const char *word = w->v[*i];
 

@@ -26,8 +26,8 @@ struct sshopts {
 	bool compression; /* -C */
 	char *ciphers;	  /* -c or -o Ciphers, as written; NULL */
 	char *macs;	  /* -m or -o MACs, as written; NULL */
-	struct sshlist identities; /* -i, in order */
-	struct sshlist options;	   /* "Key=Value" of -o, in order */
+	struct sshlist identities;	     /* -i, in order */
+	struct sshlist options;		     /* "Key=Value" of -o, in order */
 	bool own_port, own_jump, own_config; /* set by our own options */
 };
 

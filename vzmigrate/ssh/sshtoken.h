@@ -9,14 +9,14 @@
 
 /* What the tokens stand for; all borrowed. */
 struct sshtoken {
-	const char *alias;	    /* %n */
-	const char *host;	    /* %h */
-	int port;		    /* %p */
-	const char *user;	    /* %r */
-	const char *key_alias;	    /* %k; NULL: alias */
-	const char *jump;	    /* %j; NULL: "" */
-	const char *home;	    /* %d; never NULL */
-	const char *local_user;	    /* %u */
+	const char *alias;	/* %n */
+	const char *host;	/* %h */
+	int port;		/* %p */
+	const char *user;	/* %r */
+	const char *key_alias;	/* %k; NULL: alias */
+	const char *jump;	/* %j; NULL: "" */
+	const char *home;	/* %d; never NULL */
+	const char *local_user; /* %u */
 };
 
 /* The local user's entry in the passwd file, as ssh asks it ($HOME is not

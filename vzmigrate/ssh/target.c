@@ -129,8 +129,8 @@ decode_percent(char *s, struct err *e)
 		}
 		if (!isxdigit((unsigned char)p[1]) ||
 		    !isxdigit((unsigned char)p[2])) {
-			return err_set(e, E_USAGE,
-				       "'%s' has a bad %% sequence", s);
+			return err_set(e, E_USAGE, "'%s' has a bad %% sequence",
+				       s);
 		}
 		hi = isdigit((unsigned char)p[1]) ? (unsigned)(p[1] - '0')
 						  : (p[1] | 32) - 'a' + 10u;

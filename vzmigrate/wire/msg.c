@@ -559,6 +559,27 @@ msg_state_fini(struct msg_state *m)
 	*m = (struct msg_state){ 0 };
 }
 
+void
+msg_put_sink(struct enc *n, const struct msg_sink *m)
+{
+	enc_u64(n, m->bytes);
+	enc_u64(n, m->cpu_us);
+	enc_u64(n, m->sshd_us);
+}
+
+int
+msg_get_sink(const void *body, size_t len, struct msg_sink *m, struct err *e)
+{
+	struct dec d;
+
+	*m = (struct msg_sink){ 0 };
+	dec_init(&d, body, len);
+	m->bytes = dec_u64(&d);
+	m->cpu_us = dec_u64(&d);
+	m->sshd_us = dec_u64(&d);
+	return dec_end(&d, "sink", e);
+}
+
 const char *
 msg_dst_state_name(enum msg_dst_state s)
 {
@@ -586,8 +607,8 @@ msg_method_name(unsigned method)
 		[MSG_PASS_END] = "pass-end", [MSG_PROOF_LIST] = "proof-list",
 		[MSG_SYNC] = "sync",	     [MSG_TAKE_OVER] = "take-over",
 		[MSG_NEVER] = "never",	     [MSG_ABORT] = "abort",
-		[MSG_FINISH] = "finish",
+		[MSG_FINISH] = "finish",     [MSG_SINK] = "sink",
 	};
 
-	return method && method <= MSG_FINISH ? names[method] : "unknown";
+	return method && method <= MSG_SINK ? names[method] : "unknown";
 }

@@ -40,6 +40,8 @@ enum msg_method {
 	MSG_NEVER = 11,	    /* -; state. Make it sure that it never runs here */
 	MSG_ABORT = 12,	    /* abort; state. Give up: delete or keep */
 	MSG_FINISH = 13,    /* -; state. The client knows; end the session */
+	MSG_SINK = 14,	    /* -; sink. What SINK frames have cost so far; no
+			       session is needed */
 };
 
 /* Where a session stands on the destination; the last journal record says. */
@@ -155,6 +157,12 @@ struct msg_state {
 	char *note; /* for the person, e.g. a tree kept aside; or NULL */
 };
 
+struct msg_sink {
+	uint64_t bytes;	  /* payload of SINK frames, since the start */
+	uint64_t cpu_us;  /* the agent's processor time */
+	uint64_t sshd_us; /* its sshd's; 0: cannot be read */
+};
+
 /* Body of a REPLY frame after its id. */
 struct msg_reply_head {
 	int32_t code; /* 0 or enum err_code */
@@ -180,6 +188,7 @@ MSG_DECLARE(take_over);
 MSG_DECLARE(take_over_reply);
 MSG_DECLARE(abort);
 MSG_DECLARE(state);
+MSG_DECLARE(sink);
 
 void msg_hello_fini(struct msg_hello *m);
 void msg_hello_reply_fini(struct msg_hello_reply *m);

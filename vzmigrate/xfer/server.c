@@ -12,11 +12,14 @@
 #include "xfer/server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -60,6 +63,8 @@ struct server {
 	uint64_t done_frames;	   /* content frames finished */
 	uint64_t acked_frames;	   /* and told */
 	struct receiver *receiver; /* borrowed; NULL: no pass */
+	uint64_t sink_bytes;	   /* of SINK frames */
+	bool parent_is_sshd;	   /* by its name in /proc */
 	bool peer_gone;		   /* nobody will read what we write */
 	bool stop;		   /* writer and worker end when idle */
 
@@ -339,6 +344,64 @@ server_peer_gone(struct server *s)
 
 /* ---- requests ---- */
 
+/* Processor time of process `pid` in microseconds, 0 where it is not known:
+ * fields 14 and 15 of /proc/PID/stat (proc(5)). */
+static uint64_t
+cpu_of(pid_t pid)
+{
+	cleanup(free_ptr) char *text = NULL;
+	unsigned long long u, k;
+	char path[64], *p;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (io_read_file(AT_FDCWD, path, 4096, &text, NULL, NULL) < 0) {
+		return 0;
+	}
+	p = strrchr(text, ')'); /* the name may hold anything */
+	if (!p || sscanf(p + 1,
+			 " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u "
+			 "%llu %llu",
+			 &u, &k) != 2) {
+		return 0;
+	}
+	return (u + k) * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+}
+
+/* "sshd", or "sshd-session" since OpenSSH 9.8. */
+static bool
+parent_is_sshd(void)
+{
+	cleanup(free_ptr) char *name = NULL;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)getppid());
+	return io_read_file(AT_FDCWD, path, 64, &name, NULL, NULL) == 0 &&
+	       strncmp(name, "sshd", 4) == 0;
+}
+
+static int
+do_sink(struct server *s, struct buf *reply, struct err *e)
+{
+	struct msg_sink m = { 0 };
+	struct rusage ru;
+	struct enc n;
+
+	pthread_mutex_lock(&s->lock);
+	m.bytes = s->sink_bytes;
+	pthread_mutex_unlock(&s->lock);
+	if (getrusage(RUSAGE_SELF, &ru) == 0) {
+		m.cpu_us =
+			(uint64_t)(ru.ru_utime.tv_sec + ru.ru_stime.tv_sec) *
+				1000000 +
+			(uint64_t)(ru.ru_utime.tv_usec + ru.ru_stime.tv_usec);
+	}
+	/* With a shell or sudo between sshd and us its time is not known. */
+	m.sshd_us = s->parent_is_sshd ? cpu_of(getppid()) : 0;
+	enc_init(&n, reply, e);
+	msg_put_sink(&n, &m);
+	return n.rc;
+}
+
 static void
 run_request(struct server *s, struct pool_frame *f)
 {
@@ -352,7 +415,9 @@ run_request(struct server *s, struct pool_frame *f)
 	dec_init(&d, pool_payload(f), f->len);
 	id = dec_u32(&d);
 	method = dec_u16(&d);
-	rc = s->ops->request(s, method, d.p, d.left, &reply, s->arg, &e);
+	rc = method == MSG_SINK ? do_sink(s, &reply, &e)
+				: s->ops->request(s, method, d.p, d.left,
+						  &reply, s->arg, &e);
 	send_reply(s, id, rc, &e, &reply);
 }
 
@@ -534,7 +599,8 @@ read_exact(struct server *s, uint8_t *to, size_t len, struct err *e)
 static struct pool_frame *
 frame_for(struct server *s, const struct frame_header *h, struct err *e)
 {
-	bool content = h->type == FRAME_BATCH || h->type == FRAME_CHUNK;
+	bool content = h->type == FRAME_BATCH || h->type == FRAME_CHUNK ||
+		       h->type == FRAME_SINK;
 	struct pool_frame *f;
 
 	if (content && h->len <= POOL_ROOM) {
@@ -606,8 +672,13 @@ take_frame(struct server *s, struct err *e)
 	case FRAME_GOODBYE:
 		rc = 1;
 		break;
-	case FRAME_KEEPALIVE:
 	case FRAME_SINK:
+		pthread_mutex_lock(&s->lock);
+		s->sink_bytes += h.len;
+		pthread_mutex_unlock(&s->lock);
+		on_done(s);
+		break;
+	case FRAME_KEEPALIVE:
 		break;
 	default:
 		rc = err_set(e, E_PROTOCOL, "unexpected frame of type %u",
@@ -701,6 +772,7 @@ server_new(int in, int out, const struct server_ops *ops, void *arg,
 	s->out_tail = &s->outq;
 	pthread_mutex_init(&s->lock, NULL);
 	pthread_cond_init(&s->changed, NULL);
+	s->parent_is_sshd = parent_is_sshd();
 	s->wakefd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wakefd < 0) {
 		err_sys(e, errno, "cannot make an eventfd");
