@@ -290,7 +290,7 @@ test_sparse_files()
 # More links than the file system there allows to one inode.
 test_70000_links()
 {
-	local links f
+	local links
 	on a sh -c "mkdir /fs/tmpfs/f8 && cd /fs/tmpfs/f8 && mkdir 'a
 b' && echo x >0 && ln 0 'a
 b/n
@@ -304,6 +304,14 @@ l' && exec perl -e 'link \"0\", \$_ or die for 1 .. 69998'"
 		sort | uniq -c | awk '{ print $1, $3 }' | sort -n | xargs)
 	assert_eq '5000 5000 65000 65000' "$links"
 	on b rm -r /fs/ext4/f8
+	on a rm -r /fs/tmpfs/f8
+}
+
+full_70000_links_in_one_group()
+{
+	local f
+	on a sh -c "mkdir /fs/tmpfs/f8 && cd /fs/tmpfs/f8 && echo x >0 &&
+		exec perl -e 'link \"0\", \$_ or die for 1 .. 69999'"
 	for f in tmpfs xfs; do
 		assert_exit 0 move b /fs/tmpfs/f8:/fs/$f/f8
 		assert_no_match 'hard links' "$ERR"

@@ -337,6 +337,9 @@ fsprobe_run(int dirfd, struct fsprobe *p, struct err *e)
 			rc = err_sys(e, errno, "cannot write a scratch file");
 		}
 	}
+	/* Where an open file is removed it only changes its name (NFS, FUSE). */
+	close_fd(&fd);
+	fd = -1;
 	if (remove_tree(dirfd, name, NULL, rc < 0 ? NULL : e) < 0 && rc == 0) {
 		rc = err_wrap(e, "cannot remove the scratch directory");
 	}

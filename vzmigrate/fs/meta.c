@@ -163,7 +163,6 @@ int
 meta_read(int dirfd, const char *name, int fd, const struct statx *stx,
 	  struct meta *m, struct meta_ident *id, struct err *e)
 {
-	char shown[NAME_SHOWN];
 	struct statx now;
 	int rc = 0;
 
@@ -185,11 +184,6 @@ meta_read(int dirfd, const char *name, int fd, const struct statx *stx,
 	}
 	if (rc < 0) {
 		meta_fini(m);
-		if (rc != E_NOT_FOUND && rc != E_DENIED) {
-			err_wrap(e, "%s",
-				 escape_bytes(shown, sizeof(shown), name,
-					      strlen(name)));
-		}
 	}
 	return rc;
 }

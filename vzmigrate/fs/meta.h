@@ -81,7 +81,7 @@ void meta_fini(struct meta *m);
  * flags and project id need a descriptor and are read for regular files and
  * directories only (opened here when fd is -1; O_NOATIME where allowed).
  * 0, E_NOT_FOUND when it vanished, E_CHANGED when it is no longer the inode
- * of `stx`, E_LIMIT, E_SYSTEM.
+ * of `stx`, E_LIMIT, E_SYSTEM. The text does not name the object.
  */
 int meta_read(int dirfd, const char *name, int fd, const struct statx *stx,
 	      struct meta *m, struct meta_ident *id, struct err *e);

@@ -315,10 +315,7 @@ finish_file(struct receiver *r, struct recv_file *f, int dirfd, struct err *e)
 		rc = recv_late_first(r->late, w.id, recv_file_dir(f),
 				     recv_file_name(f), e);
 	}
-	if (rc >= 0) {
-		recv_file_finish(r->files, f);
-	}
-	return rc < 0 ? rc : 0;
+	return rc < 0 ? rc : recv_file_finish(r->files, f, e);
 }
 
 /* A chunk (data != NULL) or the end (rec != NULL) of a large file. */

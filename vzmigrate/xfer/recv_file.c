@@ -319,9 +319,14 @@ recv_file_claim(struct recv_file *f, struct recv_file_whole *w)
 	return mine;
 }
 
-void
-recv_file_finish(struct recv_files *t, struct recv_file *f)
+int
+recv_file_finish(struct recv_files *t, struct recv_file *f, struct err *e)
 {
+	/* All chunks are written and the file is claimed: nobody else uses
+	 * its descriptor any more. */
+	if (close(steal_fd(&f->fd)) < 0) {
+		return err_sys(e, errno, "cannot close");
+	}
 	pthread_mutex_lock(&t->lock);
 	for (struct recv_file **at = &t->first; *at; at = &(*at)->next) {
 		if (*at == f) {
@@ -332,6 +337,7 @@ recv_file_finish(struct recv_files *t, struct recv_file *f)
 	}
 	f->finished = true;
 	pthread_mutex_unlock(&t->lock);
+	return 0;
 }
 
 void

@@ -71,8 +71,9 @@ struct recv_file_whole {
  * applies the metadata, then calls recv_file_finish. */
 bool recv_file_claim(struct recv_file *f, struct recv_file_whole *w);
 
-/* Forget the file (the caller's reference is kept until recv_file_put). */
-void recv_file_finish(struct recv_files *t, struct recv_file *f);
+/* Close the claimed file, which may tell of a write that failed late, and
+ * forget it (the caller's reference is kept until recv_file_put). */
+int recv_file_finish(struct recv_files *t, struct recv_file *f, struct err *e);
 
 /* Drop a reference. */
 void recv_file_put(struct recv_files *t, struct recv_file *f);

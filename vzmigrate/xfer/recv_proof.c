@@ -105,6 +105,20 @@ sum_entry(struct walk *w, struct part *p, const char *path, size_t path_len,
 }
 
 static int
+name_error(int rc, const struct scan_dir *d, const char *name, struct err *e)
+{
+	char dir[1024], shown[1024];
+
+	if (rc == PAGE_FULL) {
+		return rc;
+	}
+	escape_bytes(dir, sizeof(dir), d->path, d->path_len);
+	escape_bytes(shown, sizeof(shown), name, strlen(name));
+	return err_wrap(e, "%s%s%s", dir, d->path_len && *name ? "/" : "",
+			shown);
+}
+
+static int
 on_dir(struct scan_dir *d, const struct statx *stx, void *arg, struct err *e)
 {
 	struct walk *w = arg;
@@ -122,7 +136,7 @@ on_dir(struct scan_dir *d, const struct statx *stx, void *arg, struct err *e)
 			       0, e);
 	}
 	meta_fini(&m);
-	return rc;
+	return rc < 0 ? name_error(rc, d, "", e) : 0;
 }
 
 static int
@@ -156,7 +170,7 @@ on_entry(struct scan_dir *d, const char *name, size_t name_len,
 			       stx->stx_ino, e);
 	}
 	meta_fini(&m);
-	return rc;
+	return rc < 0 ? name_error(rc, d, name, e) : 0;
 }
 
 static int

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/escape.h"
 #include "fs/fsprobe.h"
 #include "fs/meta.h"
 #include "fs/scan.h"
@@ -102,6 +103,17 @@ count(struct send_survey *s, const struct statx *stx, const struct meta *m)
 	need_of(s, m);
 }
 
+/* Put "PATH: " in front of an error. */
+static int
+named(struct err *e, const char *path, size_t len, const char *name)
+{
+	char dir[1024], shown[1024];
+
+	escape_bytes(dir, sizeof(dir), path, len);
+	escape_bytes(shown, sizeof(shown), name, strlen(name));
+	return err_wrap(e, "%s%s%s", dir, len && *name ? "/" : "", shown);
+}
+
 static int
 look(struct survey *v, struct scan_dir *d, const char *name, int fd,
      const struct statx *stx, struct err *e)
@@ -127,7 +139,10 @@ look(struct survey *v, struct scan_dir *d, const char *name, int fd,
 	}
 	meta_fini(&m);
 	/* Gone or replaced meanwhile: the pass will tell. */
-	return rc == E_NOT_FOUND || rc == E_CHANGED ? 0 : rc;
+	if (rc == E_NOT_FOUND || rc == E_CHANGED) {
+		return 0;
+	}
+	return rc < 0 ? named(e, d->path, d->path_len, name) : 0;
 }
 
 static int
@@ -149,11 +164,11 @@ on_entry(struct scan_dir *d, const char *name, size_t name_len,
 static int
 on_fault(const char *path, size_t path_len, struct err *why, void *arg)
 {
-	(void)path;
-	(void)path_len;
 	(void)arg;
-	return why->code == E_NOT_FOUND || why->code == E_CHANGED ? 0
-								  : why->code;
+	if (why->code == E_NOT_FOUND || why->code == E_CHANGED) {
+		return 0;
+	}
+	return named(why, path, path_len, "");
 }
 
 static void
