@@ -109,7 +109,8 @@ refused(int errnum, const char *what, struct meta_loss *loss, struct err *e)
 /* Make the bits of `mask` as in `want`. All at once; where that is refused
  * and it is not an error, one by one, to have at least the others. */
 static int
-change_flags(int fd, uint32_t mask, uint32_t want, struct meta_loss *loss,
+change_flags(int fd, uint32_t mask, uint32_t want,
+	     const struct iflags_now *known, struct meta_loss *loss,
 	     struct err *e)
 {
 	char what[64], list[LETTERS_MAX];
@@ -117,7 +118,9 @@ change_flags(int fd, uint32_t mask, uint32_t want, struct meta_loss *loss,
 	int errnum = 0;
 
 	want &= mask;
-	if (get_flags(fd, &now) < 0) {
+	if (known && known->known) {
+		now = known->flags;
+	} else if (get_flags(fd, &now) < 0) {
 		if (!unsupported(errno)) {
 			return err_sys(e, errno, "cannot read inode flags");
 		}
@@ -193,43 +196,51 @@ change_projid(int fd, uint32_t projid, struct meta_loss *loss, struct err *e)
 }
 
 int
-iflags_unlock(int fd, uint32_t *had, struct err *e)
+iflags_begin(int fd, struct iflags_now *now, struct err *e)
 {
-	uint32_t now = 0;
-
-	if (had) {
-		*had = 0;
-	}
-	if (get_flags(fd, &now) < 0 || !(now & LOCKS)) {
+	now->flags = 0;
+	now->known = get_flags(fd, &now->flags) == 0;
+	if (!(now->flags & LOCKS)) {
 		return 0;
 	}
-	if (set_flags(fd, now & ~(uint32_t)LOCKS) < 0) {
+	if (set_flags(fd, now->flags & ~(uint32_t)LOCKS) < 0) {
 		return err_sys(e, errno,
 			       "cannot clear immutable or append-only");
 	}
-	if (had) {
-		*had = now & LOCKS;
-	}
+	now->known = false; /* what became of them is to be looked at */
 	return 0;
+}
+
+int
+iflags_unlock(int fd, uint32_t *had, struct err *e)
+{
+	struct iflags_now now;
+	int rc = iflags_begin(fd, &now, e);
+
+	if (had) {
+		*had = rc == 0 ? now.flags & LOCKS : 0;
+	}
+	return rc;
 }
 
 int
 iflags_apply_early(int fd, uint32_t flags, uint32_t projid,
 		   struct meta_loss *loss, struct err *e)
 {
-	int rc = change_flags(fd, EARLY, flags, loss, e);
+	int rc = change_flags(fd, EARLY, flags, NULL, loss, e);
 
 	return rc < 0 ? rc : change_projid(fd, projid, loss, e);
 }
 
 int
-iflags_apply(int fd, uint32_t flags, uint32_t projid, struct meta_loss *loss,
-	     struct err *e)
+iflags_apply(int fd, const struct iflags_now *now, uint32_t flags,
+	     uint32_t projid, struct meta_loss *loss, struct err *e)
 {
 	int rc = change_projid(fd, projid, loss, e);
 
 	return rc < 0 ? rc
-		      : change_flags(fd, META_FLAGS & ~LOCKS, flags, loss, e);
+		      : change_flags(fd, META_FLAGS & ~LOCKS, flags, now, loss,
+				     e);
 }
 
 int
@@ -251,5 +262,5 @@ iflags_lock(int fd, uint32_t flags, struct meta_loss *loss, struct err *e)
 			return 0;
 		}
 	}
-	return change_flags(fd, LOCKS, flags, loss, e);
+	return change_flags(fd, LOCKS, flags, NULL, loss, e);
 }

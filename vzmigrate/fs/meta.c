@@ -20,12 +20,10 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/escape.h"
 #include "fs/beneath.h"
 #include "fs/iflags.h"
 #include "fs/xattr.h"
 
-#define NAME_SHOWN 1024
 #define BTRFS_COMPRESSION "btrfs.compression"
 #define ENC_HEAD 96    /* fixed part of the canonical form, bytes */
 #define ENC_STACK 4096 /* canonical forms up to this are hashed at once */
@@ -197,15 +195,12 @@ meta_mknod(int dirfd, const char *name, const struct meta *m, struct err *e)
 		[FS_FIFO] = S_IFIFO,
 		[FS_SOCK] = S_IFSOCK,
 	};
-	char shown[NAME_SHOWN];
 	int rc;
 
-	escape_bytes(shown, sizeof(shown), name, strlen(name));
 	if (!beneath_name_ok(name, strlen(name)) ||
 	    (m->type == FS_LNK && (!m->target || m->target_len == 0 ||
 				   strlen(m->target) != m->target_len))) {
-		return err_set(e, E_PROTOCOL, "%s: impossible name or target",
-			       shown);
+		return err_set(e, E_PROTOCOL, "impossible name or target");
 	}
 	switch (m->type) {
 	case FS_LNK:
@@ -219,24 +214,24 @@ meta_mknod(int dirfd, const char *name, const struct meta *m, struct err *e)
 			     makedev(m->major, m->minor));
 		break;
 	default:
-		return err_set(e, E_PROTOCOL, "%s: not made by mknod", shown);
+		return err_set(e, E_PROTOCOL, "not made by mknod");
 	}
 	if (rc < 0 && errno == EEXIST) {
-		return err_set(e, E_EXISTS, "%s: exists", shown);
+		return err_set(e, E_EXISTS, "exists");
 	}
 	/* xfs: targets up to 1023 bytes, minors up to 2^18 - 1 */
 	if (rc < 0 && m->type == FS_LNK && errno == ENAMETOOLONG) {
 		return err_set(e, E_UNSUPPORTED,
-			       "%s: this file system holds no symbolic link "
-			       "of %zu bytes",
-			       shown, m->target_len);
+			       "this file system holds no symbolic link of "
+			       "%zu bytes",
+			       m->target_len);
 	}
 	if (rc < 0 && m->type != FS_LNK && errno == EINVAL) {
 		return err_set(e, E_UNSUPPORTED,
-			       "%s: this file system holds no device %u:%u",
-			       shown, m->major, m->minor);
+			       "this file system holds no device %u:%u",
+			       m->major, m->minor);
 	}
-	return rc < 0 ? err_sys(e, errno, "cannot create %s", shown) : 0;
+	return rc < 0 ? err_sys(e, errno, "cannot create") : 0;
 }
 
 void
@@ -351,8 +346,9 @@ static int
 apply_opened(int fd, const struct meta *m, struct meta_loss *loss,
 	     struct err *e)
 {
+	struct iflags_now now;
 	struct timespec ts[2];
-	int rc = iflags_unlock(fd, NULL, e);
+	int rc = iflags_begin(fd, &now, e);
 
 	if (rc < 0) {
 		return rc;
@@ -366,7 +362,7 @@ apply_opened(int fd, const struct meta *m, struct meta_loss *loss,
 	if (fchmod(fd, m->perm) < 0) {
 		return err_sys(e, errno, "cannot set mode %o", m->perm);
 	}
-	rc = iflags_apply(fd, m->flags, m->projid, loss, e);
+	rc = iflags_apply(fd, &now, m->flags, m->projid, loss, e);
 	if (rc == 0) {
 		rc = check_compression(fd, m, loss, e);
 	}

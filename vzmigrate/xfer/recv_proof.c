@@ -5,10 +5,13 @@
  */
 #include "xfer/recv_proof.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/escape.h"
+#include "fs/beneath.h"
 #include "fs/meta.h"
 #include "fs/scan.h"
 #include "wire/tree.h"
@@ -145,14 +148,22 @@ on_entry(struct scan_dir *d, const char *name, size_t name_len,
 {
 	struct walk *w = arg;
 	struct part *p = &w->part[d->thread];
+	cleanup(close_fd) int fd = -1;
 	struct meta m = { 0 };
-	int rc;
+	int rc = 0;
 
 	if (S_ISDIR(stx->stx_mode)) {
 		return 0;
 	}
 	buf_clear(&p->path);
-	rc = meta_read(d->fd, name, -1, stx, &m, NULL, e);
+	if (S_ISREG(stx->stx_mode)) {
+		/* The staging area is ours alone. */
+		fd = beneath_open_own(d->fd, name, O_RDONLY | O_NOATIME, e);
+		rc = fd < 0 ? fd : 0;
+	}
+	if (rc == 0) {
+		rc = meta_read(d->fd, name, fd, stx, &m, NULL, e);
+	}
 	if (rc == 0) {
 		rc = losses_restore(w->in->losses, stx->stx_ino, &m, e);
 	}
