@@ -57,6 +57,7 @@ struct lane {
 	struct digest_state *scratch; /* owned */
 	struct send_result part;
 	struct statx dir_stx; /* of the directory being listed */
+	bool link_failed;     /* so the entry at hand is not to blame */
 };
 
 struct pass {
@@ -107,6 +108,7 @@ flush(struct pass *p, struct lane *n, struct err *e)
 	memcpy(pool_payload(f) + 4 + n->body.len, n->defs.p, n->defs.len);
 	f->len = (uint32_t)(4 + n->body.len + n->defs.len);
 	rc = link_send(p->l, f, e);
+	n->link_failed = rc < 0;
 	if (rc == 0) {
 		/* Queued behind this frame, others may rely on them. */
 		send_dirs_sent(p->dirs, (uint32_t *)n->defined.data,
@@ -227,6 +229,9 @@ name_error(struct lane *n, struct err *e)
 {
 	char shown[2048];
 
+	if (n->link_failed) {
+		return e->code;
+	}
 	return err_wrap(e, "%s",
 			escape_bytes(shown, sizeof(shown), n->path.data,
 				     n->path.len));
@@ -396,8 +401,8 @@ send_inline(struct pass *p, struct lane *n, struct item *it, struct err *e)
 }
 
 static int
-send_chunk(struct pass *p, struct item *it, uint32_t id, uint64_t off,
-	   size_t len, struct err *e)
+send_chunk(struct pass *p, struct lane *n, struct item *it, uint32_t id,
+	   uint64_t off, size_t len, struct err *e)
 {
 	struct pool_frame *f = pool_get(p->pool);
 	uint8_t *to;
@@ -421,12 +426,14 @@ send_chunk(struct pass *p, struct item *it, uint32_t id, uint64_t off,
 	}
 	proof_piece(p->key, off, to + TREE_CHUNK_HEAD, len, &it->content);
 	f->len = (uint32_t)(TREE_CHUNK_HEAD + len);
-	return link_send(p->l, f, e);
+	rc = link_send(p->l, f, e);
+	n->link_failed = rc < 0;
+	return rc;
 }
 
 static int
-send_chunks(struct pass *p, struct item *it, uint32_t id, uint64_t *chunks,
-	    struct err *e)
+send_chunks(struct pass *p, struct lane *n, struct item *it, uint32_t id,
+	    uint64_t *chunks, struct err *e)
 {
 	uint64_t pos = 0, off, len;
 	int rc;
@@ -437,7 +444,7 @@ send_chunks(struct pass *p, struct item *it, uint32_t id, uint64_t *chunks,
 		if (p->o->stop && *p->o->stop) {
 			return err_set(e, E_CANCELLED, "stopped as asked");
 		}
-		rc = send_chunk(p, it, id, off, take, e);
+		rc = send_chunk(p, n, it, id, off, take, e);
 		if (rc < 0) {
 			return rc;
 		}
@@ -471,7 +478,7 @@ send_large(struct pass *p, struct lane *n, struct item *it, struct err *e)
 		rc = flush(p, n, e);
 	}
 	if (rc == 0) {
-		rc = send_chunks(p, it, id, &chunks, e);
+		rc = send_chunks(p, n, it, id, &chunks, e);
 	}
 	if (rc == 0) {
 		rc = unchanged(it->fd, &it->stx, e);
