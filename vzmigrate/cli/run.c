@@ -119,6 +119,7 @@ start(struct run *r, struct err *e)
 		.greeting_ms = from_env("VZMIGRATE_GREETING_MS", GREETING_MS),
 		.keepalive_ms = (uint32_t)from_env("VZMIGRATE_KEEPALIVE_MS",
 						   KEEPALIVE_MS),
+		.reply_ms = from_env("VZMIGRATE_REPLY_MS", 0),
 	};
 	int rc = start_report(r, e);
 

@@ -30,6 +30,8 @@ struct srcconn_opts {
 	const char *host;      /* for messages; borrowed */
 	int64_t greeting_ms;   /* see link_opts */
 	uint32_t keepalive_ms; /* see link_opts */
+	int64_t reply_ms;      /* longest wait for the reply to a request that
+				  takes no long work; 0: 2 minutes */
 };
 
 /* Connects nothing. `o` is copied. NULL with E_NOMEM. */
