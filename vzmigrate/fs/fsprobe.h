@@ -42,7 +42,9 @@ enum fsprobe_cap {
 };
 
 /* Without these there is no entry at all, not only less of one. */
-#define FSPROBE_HARD                                                	(FSPROBE_MKNOD | FSPROBE_OWNER | FSPROBE_NAME_BYTES |       	 FSPROBE_LONG_LINK | FSPROBE_WIDE_DEV)
+#define FSPROBE_HARD                                          \
+	(FSPROBE_MKNOD | FSPROBE_OWNER | FSPROBE_NAME_BYTES | \
+	 FSPROBE_LONG_LINK | FSPROBE_WIDE_DEV)
 
 #define FSPROBE_LINK_LEN 1024 /* the shortest that xfs refuses */
 
