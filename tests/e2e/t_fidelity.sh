@@ -6,8 +6,9 @@
 # cannot hold is found before anything is copied; with --metadata=warn exactly
 # that is missing, and the proof passes.
 
+# run: asan-full
 # shellcheck disable=SC2034,SC2164 # read by tests/run, which sets -e
-TEST_TIMEOUT=120
+TEST_TIMEOUT=300
 # shellcheck source=SCRIPTDIR/trees.sh
 . "$VZ_TOP/tests/e2e/trees.sh"
 
@@ -240,7 +241,7 @@ test_large_attribute()
 	assert_match 'f: the extended attribute user.big of 8192 bytes' "$ERR"
 	assert_match 'verified=true' "$OUT"
 	assert_eq 'user.small="s"' \
-		"$(on b getfattr --absolute-names -d /fs/ext4/f4/f | grep =)"
+		"$(on b getfattr --absolute-names -d /fs/ext4/f4/f | grep "=")"
 }
 
 # Each is small enough, all together are not: met only when they are set.
@@ -484,7 +485,10 @@ crowd()
 	for w in a b; do
 		kb=$(cat "$TEST_TMP/peak-$w")
 		echo "$w: $kb KiB of $limit"
-		[ "$kb" -le $limit ] || fail "$w: $kb KiB, more than $limit"
+		# Sanitizers take memory of their own.
+		ldd "$VZ_BUILDDIR/vzmigrate/vzmigrate" | grep -q libasan ||
+			[ "$kb" -le $limit ] ||
+			fail "$w: $kb KiB, more than $limit"
 	done
 	same_tree /fs/tmpfs/many /fs/tmpfs/many
 	on a rm -rf /fs/tmpfs/many
