@@ -120,7 +120,9 @@ static const struct {
 	{ "--socket host 1", "--socket: " },
 	{ "--probe-ciphers host", "--probe-ciphers: " },
 	{ "--probe-ciphers=5 host", "--probe-ciphers: " },
-	{ "--take-back host 1", "--take-back: " },
+	{ "--take-back= host 1", "--take-back: '' is empty" },
+	{ "host 1 --take-back", "--take-back: a value is missing" },
+	{ "--take-back=0a host 1 2", "--take-back is for one container" },
 };
 
 static void
@@ -137,9 +139,8 @@ test_refused(void **state)
 				    p.rc, p.e.text);
 		}
 		assert_int_equal(p.rc, E_USAGE);
-		assert_int_equal(strncmp(p.e.text, bad[i].says,
-					 strlen(bad[i].says)),
-				 0);
+		assert_int_equal(
+			strncmp(p.e.text, bad[i].says, strlen(bad[i].says)), 0);
 		assert_null(strchr(p.e.text, '\n'));
 		assert_int_equal(exitcode_of(p.rc, STEP_NONE, false),
 				 EXITCODE_USAGE);
@@ -258,11 +259,21 @@ static void
 test_accepted(void **state)
 {
 	static const char *const lines[] = {
-		"--ssh-mux h 1",   "-f h 1",	     "--nodeps h 1",
-		"-fcpu h 1",	   "-f=all h 1",     "--nodeps=cpu,ipv6 h 1",
-		"--nostart h 1",   "--nodeps=all h 1", "--nodeps=cpu_check h 1",
-		"--nocompress h 1", "-W h 1",	     "--whole-file h 1",
-		"-b h 1",	   "--batch h 1",    "--streams=1 h 1",
+		"--ssh-mux h 1",
+		"-f h 1",
+		"--nodeps h 1",
+		"-fcpu h 1",
+		"-f=all h 1",
+		"--nodeps=cpu,ipv6 h 1",
+		"--nostart h 1",
+		"--nodeps=all h 1",
+		"--nodeps=cpu_check h 1",
+		"--nocompress h 1",
+		"-W h 1",
+		"--whole-file h 1",
+		"-b h 1",
+		"--batch h 1",
+		"--streams=1 h 1",
 	};
 
 	(void)state;
@@ -305,15 +316,36 @@ static void
 test_help(void **state)
 {
 	static const char *const shown[] = {
-		"-r, --remove-area", "--keep-dst",  "--new-id",	  "--new-name",
-		"--new-private",     "--new-root",  "--kind",	  "--lxcpath",
-		"--dst-lxcpath",     "--vz-conf",   "--dst-vz-conf",
-		"--check-only",	     "--metadata",  "-p, --port",
-		"-i, --identity",    "-J, --jump",  "--ssh-config",
-		"--ssh=",	     "--cipher",    "--mac",
-		"--allow-cipher",    "--agent",	    "--json",	  "--quiet",
-		"-v, --verbose",     "-t, --times", "-h, --help", "--version",
-		"  20  ",	     "  65  ",
+		"-r, --remove-area",
+		"--keep-dst",
+		"--new-id",
+		"--new-name",
+		"--new-private",
+		"--new-root",
+		"--kind",
+		"--lxcpath",
+		"--dst-lxcpath",
+		"--vz-conf",
+		"--dst-vz-conf",
+		"--check-only",
+		"--metadata",
+		"-p, --port",
+		"-i, --identity",
+		"-J, --jump",
+		"--ssh-config",
+		"--ssh=",
+		"--cipher",
+		"--mac",
+		"--allow-cipher",
+		"--agent",
+		"--json",
+		"--quiet",
+		"-v, --verbose",
+		"-t, --times",
+		"-h, --help",
+		"--version",
+		"  20  ",
+		"  65  ",
 	};
 	char *text = NULL;
 	size_t len = 0;

@@ -27,8 +27,8 @@ test_names(void **state)
 	assert_int_equal(steps_state_of("nonsense"), -1);
 	assert_string_equal(steps_name(STEP_TAKE_OVER), "take over");
 	for (int a = STEPS_GO_ON; a <= STEPS_REFUSE; a++) {
-		assert_string_not_equal(
-			steps_action_name((enum steps_action)a), "?");
+		assert_string_not_equal(steps_action_name((enum steps_action)a),
+					"?");
 	}
 }
 
@@ -37,13 +37,13 @@ static void
 test_ways(void **state)
 {
 	static const enum steps_state forward[] = {
-		STEPS_NEW,	STEPS_OPEN,	STEPS_BLOCKING, STEPS_BLOCKED,
-		STEPS_PROVEN,	STEPS_RETIRING, STEPS_RETIRED,
-		STEPS_COMMITTED, STEPS_DONE,	STEPS_NEW,
+		STEPS_NEW,    STEPS_OPEN,     STEPS_BLOCKING, STEPS_BLOCKED,
+		STEPS_PROVEN, STEPS_RETIRING, STEPS_RETIRED,  STEPS_COMMITTED,
+		STEPS_DONE,   STEPS_NEW,
 	};
 	static const enum steps_state back[] = {
-		STEPS_RETIRED, STEPS_NEVER, STEPS_RESTORED, STEPS_OPEN,
-		STEPS_GIVEN_UP, STEPS_NEW,
+		STEPS_RETIRED, STEPS_NEVER,    STEPS_RESTORED,
+		STEPS_OPEN,    STEPS_GIVEN_UP, STEPS_NEW,
 	};
 
 	(void)state;
@@ -74,8 +74,7 @@ test_no_two_owners(void **state)
 		for (int t = 0; t < STEPS_COUNT; t++) {
 			if (steps_allowed((enum steps_state)s,
 					  (enum steps_state)t) &&
-			    steps_owner((enum steps_state)t) ==
-				    STEPS_SOURCE) {
+			    steps_owner((enum steps_state)t) == STEPS_SOURCE) {
 				assert_true(t == STEPS_NEVER ||
 					    s == STEPS_DONE);
 			}
@@ -110,9 +109,8 @@ test_rerun(void **state)
 	(void)state;
 	for (int s = 0; s < STEPS_COUNT; s++) {
 		for (int d = 0; d < DSTS; d++) {
-			enum steps_action a =
-				steps_rerun((enum steps_state)s,
-					    (enum msg_dst_state)d);
+			enum steps_action a = steps_rerun(
+				(enum steps_state)s, (enum msg_dst_state)d);
 			bool owns = d == MSG_DST_COMMITTED ||
 				    d == MSG_DST_RUNNING ||
 				    d == MSG_DST_FINISHED;

@@ -90,8 +90,8 @@ build_offer(struct dial *d, struct err *e)
 
 /* A question and the progress line do not share the terminal. */
 static int
-ask_paused(enum prompt_kind kind, const char *question, bool echo,
-	   char *answer, size_t len, void *arg, struct err *e)
+ask_paused(enum prompt_kind kind, const char *question, bool echo, char *answer,
+	   size_t len, void *arg, struct err *e)
 {
 	struct dial *d = arg;
 	int rc;
@@ -115,7 +115,7 @@ set_names(struct dial *d, struct err *e)
 	d->sudo = !o->agent && strcmp(d->conf.user, "root") != 0;
 	d->host = strdup(o->target.host);
 	d->dest = io_asprintf(e, "%s@%s", d->conf.user, o->target.host);
-	d->command = strdup(o->agent ? o->agent
+	d->command = strdup(o->agent  ? o->agent
 			    : d->sudo ? "sudo -n " AGENT
 				      : AGENT);
 	return d->host && d->dest && d->command ? 0 : err_nomem(e);
@@ -237,8 +237,8 @@ note_end(struct wrap *w, int rc)
 }
 
 static int
-wrap_write(struct bytechan *c, const void *data, size_t len,
-	   int64_t timeout_ms, struct err *e)
+wrap_write(struct bytechan *c, const void *data, size_t len, int64_t timeout_ms,
+	   struct err *e)
 {
 	struct wrap *w = (struct wrap *)c;
 
@@ -310,8 +310,8 @@ keep_info(struct dial *d, const struct conn *conn)
 	log_debug("%s: key exchange %s, cipher %s out (decided by: %s), %s "
 		  "in, MAC %s and %s",
 		  d->host, i->kex, i->cipher_c2s,
-		  offer_by_name(d->offer.ciphers_by), i->cipher_s2c,
-		  i->mac_c2s, i->mac_s2c);
+		  offer_by_name(d->offer.ciphers_by), i->cipher_s2c, i->mac_c2s,
+		  i->mac_s2c);
 }
 
 int

@@ -38,6 +38,7 @@ enum id {
 	ID_ALLOW_CIPHER,
 	ID_AGENT,
 	ID_METADATA,
+	ID_TAKE_BACK,
 	ID_CHECK_ONLY,
 	ID_NODEPS,
 	ID_STREAMS,
@@ -79,6 +80,8 @@ static const struct row {
 	{ "check-only", 0, ID_CHECK_ONLY, NULL,
 	  "check both hosts, change nothing" },
 	{ "dry-run", 0, ID_CHECK_ONLY, NULL, NULL },
+	{ "take-back", 0, ID_TAKE_BACK, "SESSION",
+	  "un-retire it here: the other host is gone for good" },
 	{ "metadata", 0, ID_METADATA, "strict|warn",
 	  "what the other file system cannot hold is an error, or told" },
 
@@ -96,8 +99,7 @@ static const struct row {
 	  "offer a weak cipher too (CBC, 3DES)" },
 	{ "agent", 0, ID_AGENT, "COMMAND",
 	  "how to start vzmigrate-agent there" },
-	{ "streams", 0, ID_STREAMS, "N",
-	  "data connections (this version: 1)" },
+	{ "streams", 0, ID_STREAMS, "N", "data connections (this version: 1)" },
 
 	{ "json", 0, ID_JSON, NULL, "progress and result as JSON on stdout" },
 	{ "quiet", 0, ID_QUIET, NULL, "no progress; warnings and errors only" },
@@ -161,15 +163,12 @@ static const struct row {
 	  "attached disks are not known here" },
 	{ "noevent", 0, ID_REFUSE, NULL, "no events are sent" },
 	{ "aprogress", 0, ID_REFUSE, NULL, "use --json" },
-	{ "skiplock", 0, ID_REFUSE, NULL,
-	  "a container in use is never moved" },
+	{ "skiplock", 0, ID_REFUSE, NULL, "a container in use is never moved" },
 	{ "skipregister", 0, ID_REFUSE, NULL,
 	  "a container that is moved is registered there" },
 	{ "socket", 0, ID_REFUSE, NULL, "the transport is SSH alone" },
 	{ "probe-ciphers", 0, ID_REFUSE, "[SECONDS]",
 	  "this version cannot measure; choose with --cipher" },
-	{ "take-back", 0, ID_REFUSE, "[SESSION]",
-	  "not in this version; see TAKING BACK in vzmigrate(8)" },
 };
 
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -190,9 +189,9 @@ shown(const struct row *r, char out[64])
 static int
 has_arg(const struct row *r)
 {
-	return !r->arg		  ? no_argument
+	return !r->arg		? no_argument
 	       : *r->arg == '[' ? optional_argument
-				  : required_argument;
+				: required_argument;
 }
 
 /* ---- acting on one option ---- */
@@ -207,8 +206,7 @@ bad_value(const struct row *r, const char *value, const char *why,
 }
 
 static int
-set_remove(struct options *o, const struct row *r, const char *v,
-	   struct err *e)
+set_remove(struct options *o, const struct row *r, const char *v, struct err *e)
 {
 	if (strcmp(v, "yes") == 0) {
 		o->plan.remove = PLAN_REMOVE_YES;
@@ -224,9 +222,9 @@ static int
 set_kind(struct options *o, const struct row *r, const char *v, struct err *e)
 {
 	o->plan.kind = ct_kind_find(v);
-	return o->plan.kind ? 0
-			    : bad_value(r, v, "is not a kind: openvz, lxc, dir",
-					e);
+	return o->plan.kind
+		       ? 0
+		       : bad_value(r, v, "is not a kind: openvz, lxc, dir", e);
 }
 
 static int
@@ -246,8 +244,7 @@ set_metadata(struct options *o, const struct row *r, const char *v,
 /* The checks that may be named here concern running containers, so leaving
  * them out changes nothing. */
 static int
-set_nodeps(struct options *o, const struct row *r, const char *v,
-	   struct err *e)
+set_nodeps(struct options *o, const struct row *r, const char *v, struct err *e)
 {
 	static const char *const known[] = { "cpu", "cpu_check", "ipv6",
 					     "all" };
@@ -278,8 +275,7 @@ set_nodeps(struct options *o, const struct row *r, const char *v,
 }
 
 static int
-set_allow(struct options *o, const struct row *r, const char *v,
-	  struct err *e)
+set_allow(struct options *o, const struct row *r, const char *v, struct err *e)
 {
 	if (o->nallow == OPTIONS_ALLOW_MAX) {
 		return bad_value(r, v, "is one too many", e);
@@ -297,8 +293,8 @@ set_ssh(struct options *o, const struct row *r, const char *v, struct err *e)
 
 	switch (r->id) {
 	case ID_SSH:
-		rc = sshopts_parse(&o->ssh, v, e);
-		break;
+		/* It names itself and the option inside. */
+		return sshopts_parse(&o->ssh, v, e);
 	case ID_PORT:
 		rc = sshopts_port(&o->ssh, v, e);
 		break;
@@ -342,6 +338,8 @@ word_of(struct options *o, struct plan_ct *new, enum id id)
 		return &o->mac;
 	case ID_AGENT:
 		return &o->agent;
+	case ID_TAKE_BACK:
+		return &o->take_back;
 	default:
 		return NULL;
 	}
@@ -462,8 +460,7 @@ not_taken(int c, char **argv, struct err *e)
 			       shown(r, name), r->arg);
 	}
 	if (r) {
-		return err_set(e, E_USAGE, "%s takes no value",
-			       shown(r, name));
+		return err_set(e, E_USAGE, "%s takes no value", shown(r, name));
 	}
 	if (optopt) {
 		return err_set(e, E_USAGE, "unknown option -%c", optopt);
@@ -485,9 +482,8 @@ parse_vector(int argc, char **argv, struct options *o, struct plan_ct *new,
 	opterr = 0;
 	while (rc == 0 &&
 	       (c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
-		rc = c == '?' || c == ':'
-			     ? not_taken(c, argv, e)
-			     : act(o, new, find_row(c), optarg, e);
+		rc = c == '?' || c == ':' ? not_taken(c, argv, e)
+					  : act(o, new, find_row(c), optarg, e);
 		if (o->action != OPTIONS_RUN) {
 			break;
 		}
@@ -576,11 +572,16 @@ check_together(const struct options *o, struct err *e)
 		return err_set(e, E_USAGE,
 			       "--quiet and -v/--verbose exclude each other");
 	}
+	if (o->take_back && o->ncts > 1) {
+		return err_set(e, E_USAGE,
+			       "--take-back is for one container, %zu are "
+			       "given",
+			       o->ncts);
+	}
 	for (size_t i = 0; i < o->ncts; i++) {
 		for (size_t k = 0; k < i; k++) {
 			if (strcmp(o->cts[i].word, o->cts[k].word) == 0) {
-				return err_set(e, E_USAGE,
-					       "%s is given twice",
+				return err_set(e, E_USAGE, "%s is given twice",
 					       o->cts[i].word);
 			}
 		}

@@ -40,7 +40,8 @@ struct options {
 	const char *mac;
 	const char *allow[OPTIONS_ALLOW_MAX]; /* --allow-cipher */
 	size_t nallow;
-	const char *agent; /* --agent, or NULL */
+	const char *agent;     /* --agent, or NULL */
+	const char *take_back; /* --take-back: the session; or NULL */
 	bool json, quiet, times;
 	int verbose;
 };

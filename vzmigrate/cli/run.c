@@ -8,6 +8,7 @@
 #include "cli/run.h"
 
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@
 #include "report/progress.h"
 #include "report/summary.h"
 
-#define GREETING_MS 20000
+#define GREETING_MS 10000
 #define KEEPALIVE_MS 5000
 #define TRIES 6	      /* in doubt: about 30 s of pauses */
 #define PAUSE_MS 1000 /* the first */
@@ -96,18 +97,16 @@ start_report(struct run *r, struct err *e)
 				  : o->json ? PROGRESS_JSON
 					    : PROGRESS_AUTO;
 
-	r->progress = progress_new(mode, o->json ? STDOUT_FILENO
-						 : STDERR_FILENO,
-				   STDERR_FILENO,
-				   o->ncts == 1 ? o->cts[0].word : "vzmigrate",
-				   e);
+	r->progress =
+		progress_new(mode, o->json ? STDOUT_FILENO : STDERR_FILENO,
+			     STDERR_FILENO,
+			     o->ncts == 1 ? o->cts[0].word : "vzmigrate", e);
 	if (!r->progress) {
 		return E_NOMEM;
 	}
 	/* Until there is something to see: src_pass resumes it. */
 	progress_pause(r->progress);
-	r->sink = log_add_sink(wanted_level(o), progress_log_sink,
-			       r->progress);
+	r->sink = log_add_sink(wanted_level(o), progress_log_sink, r->progress);
 	return 0;
 }
 
@@ -120,14 +119,15 @@ start(struct run *r, struct err *e)
 		.greeting_ms = from_env("VZMIGRATE_GREETING_MS", GREETING_MS),
 		.keepalive_ms = (uint32_t)from_env("VZMIGRATE_KEEPALIVE_MS",
 						   KEEPALIVE_MS),
+		.reply_ms = from_env("VZMIGRATE_REPLY_MS", 0),
 	};
 	int rc = start_report(r, e);
 
 	rc = rc < 0 ? rc : signals_init(on_signal, r, e);
 	rc = rc < 0 ? rc : progress_start(r->progress, e);
 	rc = rc < 0 ? rc
-		    : dial_new(r->o, r->progress,
-			       (const int *)&signals_stop, &r->dial, e);
+		    : dial_new(r->o, r->progress, (const int *)&signals_stop,
+			       &r->dial, e);
 	if (rc < 0) {
 		return rc;
 	}
@@ -195,8 +195,8 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 	s.destination = dial_dest(r->dial);
 	s.session = *res->session ? res->session : NULL;
 	s.kind = res->kind;
-	s.new_ct = res->new_id && strcmp(res->new_id, s.ct) ? res->new_id
-							    : NULL;
+	s.new_ct =
+		res->new_id && strcmp(res->new_id, s.ct) ? res->new_id : NULL;
 	s.files = res->sent.proof.entries;
 	s.bytes = res->sent.bytes;
 	s.ms = res->ms;
@@ -238,11 +238,17 @@ run_one(struct run *r, const struct src_env *env, const struct plan_ct *ct,
 {
 	struct src_result res;
 	enum exitcode code;
-	int rc = src_migrate(env, ct, &res, e);
+	const char *back = r->o->take_back;
+	int rc = back ? src_take_back(env, ct, back, &res, e)
+		      : src_migrate(env, ct, &res, e);
 
 	/* A failure's one line is the caller's, on stderr; the summary of one
 	 * that changed something, or for a program, comes before. */
-	if (rc == 0 || r->o->json) {
+	if (rc == 0 && back) {
+		printf("vzmigrate: taken back CT %s: session=%s\n",
+		       res.id ? res.id : ct->word, res.session);
+		fflush(stdout);
+	} else if (rc == 0 || r->o->json) {
 		tell(r, ct, &res, rc, e);
 	}
 	if (rc < 0) {

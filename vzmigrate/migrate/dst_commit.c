@@ -220,6 +220,8 @@ after_commit(struct dst *d)
 	if (dst_release(d, &e) < 0) {
 		log_warn("the reservation stays for now: %s", e.text);
 	}
+	/* Empty now; were the end of the session never told, it would stay. */
+	dst_stage_dir_drop(d);
 }
 
 static int

@@ -83,8 +83,8 @@ plan_ct_parse(struct plan_ct *c, const char *text, const struct ct_kind *kind,
 	*c = (struct plan_ct){ 0 };
 	rc = split(text, part, &n, e);
 	if (rc >= 0 && !*part[0]) {
-		rc = err_set(e, E_USAGE,
-			     "'%s': the container's name is empty", text);
+		rc = err_set(e, E_USAGE, "'%s': the container's name is empty",
+			     text);
 	} else if (rc > 2 && is_path(part[0], kind)) {
 		rc = err_set(e, E_USAGE,
 			     "'%s': a directory is given as SRC_DIR[:DST_DIR]; "

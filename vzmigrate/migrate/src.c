@@ -4,15 +4,14 @@
  * Input: what the person wants, the connection; output: the container on the
  * destination, or the source as it was, and a struct src_result. The state is
  * the session's journal (srcsession); this file and srcback.c decide what
- * comes next, by the tables of steps.c.
+ * comes next, by the tables of steps.c. Steps 1 and 2 are in srcopen.c, 3 in
+ * srccheck.c, 5 and 7 in srcpass.c.
  */
 #include "config.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "base/cleanup.h"
 #include "base/fault.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -65,332 +64,6 @@ src_enter(struct src *m, enum steps_step step, struct err *e)
 	return rc;
 }
 
-/* ---- step 1: lock ---- */
-
-static int
-not_stopped(const struct src *m, enum ct_state s, struct err *e)
-{
-	return err_set(e, E_STATE,
-		       "%s is %s: stop it first, this version moves stopped "
-		       "containers only",
-		       m->ct.id, ct_state_name(s));
-}
-
-int
-src_load(struct src *m, const char *word, struct err *e)
-{
-	cleanup(free_ptr) char *copy = strdup(word);
-	int rc;
-
-	if (!copy) {
-		return err_nomem(e);
-	}
-	ct_free(&m->ct);
-	memset(&m->ct, 0, sizeof(m->ct));
-	m->loaded = false;
-	rc = m->kind->load(&m->env->plan->host, copy, &m->ct, e);
-	if (rc < 0) {
-		return rc;
-	}
-	m->loaded = true;
-	if (m->ct.mark == CT_RETIRED) {
-		return err_set(e, E_NOT_FOUND,
-			       "%s is not here any more: it was moved away by "
-			       "session %s",
-			       m->ct.id, m->ct.tag ? m->ct.tag : "?");
-	}
-	return m->ct.state == CT_STOPPED ? 0 : not_stopped(m, m->ct.state, e);
-}
-
-static int
-copy_to(char **to, const char *from, struct err *e)
-{
-	*to = from ? strdup(from) : NULL;
-	return from && !*to ? err_nomem(e) : 0;
-}
-
-/* The container as the session's first record describes it: a blocked or
- * retired one cannot be loaded under its name. */
-static int
-ct_from_facts(struct src *m, struct err *e)
-{
-	const struct srcsession_facts *f = srcsession_facts(m->s);
-	int rc;
-
-	if (!f->kind || !f->id || !f->tree) {
-		return err_set(e, E_CORRUPT, "session %s: incomplete record",
-			       srcsession_hex(m->s));
-	}
-	m->ct.kind = m->kind;
-	m->ct.state = CT_STOPPED;
-	rc = copy_to(&m->ct.id, f->id, e);
-	rc = rc < 0 ? rc : copy_to(&m->ct.name, f->name, e);
-	rc = rc < 0 ? rc : copy_to(&m->ct.tree, f->tree, e);
-	return rc < 0 ? rc : copy_to(&m->ct.mount_root, f->mount_root, e);
-}
-
-static int
-take_lock(struct src *m, struct err *e)
-{
-	int rc = m->kind->lock(&m->env->plan->host, &m->ct, &m->lockfd, e);
-
-	m->locked = rc == 0;
-	return rc;
-}
-
-/* An unfinished session found by name: 1 taken up, 0 there is none. */
-static int
-lock_open_session(struct src *m, struct err *e)
-{
-	cleanup(free_ptr) char *kind = NULL, *id = NULL;
-	int rc = srcsession_find(m->want->word, m->env->plan->kind, &kind, &id,
-				 e);
-
-	if (rc <= 0) {
-		return rc;
-	}
-	m->kind = m->env->plan->kind ? m->env->plan->kind : ct_kind_find(kind);
-	if (!m->kind) {
-		return err_set(e, E_CORRUPT,
-			       "%s is in a migration as kind '%s', which this "
-			       "version does not know",
-			       id, kind);
-	}
-	rc = srcsession_open(kind, id, &m->s, e);
-	if (rc < 0) {
-		return rc;
-	}
-	if (!steps_is_open(srcsession_state(m->s))) {
-		/* Another process ended it meanwhile. */
-		srcsession_close(m->s);
-		m->s = NULL;
-		return 0;
-	}
-	rc = ct_from_facts(m, e);
-	if (rc == 0) {
-		rc = take_lock(m, e);
-	}
-	return rc < 0 ? rc : 1;
-}
-
-static int
-lock_fresh(struct src *m, struct err *e)
-{
-	const struct plan *p = m->env->plan;
-	int rc = 0;
-
-	m->kind = p->kind;
-	if (!m->kind) {
-		rc = ct_detect(&p->host, m->want->word, &m->kind, e);
-	}
-	if (rc == 0) {
-		rc = src_load(m, m->want->word, e);
-	}
-	if (rc == 0) {
-		rc = take_lock(m, e);
-	}
-	if (rc == 0) {
-		/* What it was before the lock may have changed since. */
-		rc = src_load(m, m->want->word, e);
-	}
-	if (rc == 0) {
-		rc = srcsession_open(m->kind->name, m->ct.id, &m->s, e);
-	}
-	return rc;
-}
-
-/* The log begins once it is known which container it is about. */
-static void
-open_log(struct src *m)
-{
-	struct err e = { 0 };
-
-	logfile_syslog_start(m->ct.id, m->env->dest, srcsession_hex(m->s));
-	if (!m->env->log_dir) {
-		return;
-	}
-	if (logfile_open(m->env->log_dir, m->ct.id, &m->log, &e) < 0) {
-		log_warn("no log of this migration: %s", e.text);
-		m->log = NULL;
-		return;
-	}
-	m->log_sink = log_add_sink(LOGL_DEBUG, logfile_sink, m->log);
-	m->r->log_path = strdup(logfile_path(m->log));
-}
-
-static int
-step_lock(struct src *m, struct err *e)
-{
-	int rc = src_enter(m, STEP_LOCK, e);
-
-	if (rc == 0) {
-		rc = lock_open_session(m, e);
-	}
-	if (rc == 0) {
-		rc = lock_fresh(m, e);
-	}
-	if (rc < 0) {
-		return rc;
-	}
-	rc = copy_to(&m->r->kind, m->kind->name, e);
-	rc = rc < 0 ? rc : copy_to(&m->r->id, m->ct.id, e);
-	open_log(m);
-	return rc;
-}
-
-/* ---- step 2: connect ---- */
-
-static void
-host_hex(const struct src *m, char hex[SRCSESSION_HEX])
-{
-	const struct msg_hello_reply *h = srcconn_hello(m->env->conn);
-
-	for (int i = 0; i < MSG_ID_LEN; i++) {
-		snprintf(hex + 2 * i, 3, "%02x", h->host_id[i]);
-	}
-}
-
-void
-src_facts(const struct src *m, const char *host, struct srcsession_facts *f)
-{
-	const struct plan *p = m->env->plan;
-
-	*f = (struct srcsession_facts){
-		.word = m->want->word,
-		.kind = m->kind->name,
-		.id = m->ct.id,
-		.name = m->ct.name,
-		.tree = m->ct.tree,
-		.mount_root = m->ct.mount_root,
-		.dest = m->env->dest,
-		.dst_host = host,
-		.new_id = m->want->new_id,
-		.new_name = m->want->new_name,
-		.new_private = m->want->new_private,
-		.new_root = m->want->new_root,
-		.dst_lxcpath = p->dst_lxcpath,
-		.dst_vz_conf = p->dst_vz_conf,
-	};
-}
-
-int
-src_begin(struct src *m, struct err *e)
-{
-	struct srcsession_facts f;
-	char hex[SRCSESSION_HEX];
-
-	host_hex(m, hex);
-	src_facts(m, hex, &f);
-	return srcsession_begin(m->s, &f, e);
-}
-
-int
-src_open(struct src *m, struct err *e)
-{
-	const struct srcsession_facts *f = srcsession_facts(m->s);
-	cleanup(free_ptr) char *source = NULL;
-	struct msg_open o = {
-		.kind = (char *)m->kind->name,
-		.lxcpath = (char *)f->dst_lxcpath,
-		.vz_conf = (char *)f->dst_vz_conf,
-		.id = m->ct.id,
-		.name = m->ct.name,
-		.new_id = (char *)f->new_id,
-		.new_name = (char *)f->new_name,
-		.new_private = (char *)f->new_private,
-		.new_root = (char *)f->new_root,
-		.keep_dst = m->env->plan->keep_dst,
-		.metadata_policy = m->env->plan->metadata,
-	};
-	char host[256] = "";
-	int rc;
-
-	gethostname(host, sizeof(host) - 1);
-	source = io_asprintf(e, "%s %s", host, m->ct.id);
-	if (!source) {
-		return E_NOMEM;
-	}
-	o.source = source;
-	memcpy(o.session, srcsession_id(m->s), MSG_ID_LEN);
-	rc = hostid_get(o.source_host, e);
-	if (rc < 0) {
-		return rc;
-	}
-	msg_open_reply_fini(&m->place);
-	rc = srcconn_open_session(m->env->conn, &o, &m->place, e);
-	if (rc < 0) {
-		return rc;
-	}
-	m->opened = true;
-	m->epoch = m->place.epoch;
-	m->dst = (enum msg_dst_state)m->place.state;
-	log_debug("session %s there: %s, epoch %u", srcsession_hex(m->s),
-		  msg_dst_state_name(m->dst), m->epoch);
-	return 0;
-}
-
-/* A session that is there already against the host that answered. */
-static int
-check_destination(struct src *m, struct err *e)
-{
-	const struct srcsession_facts *f = srcsession_facts(m->s);
-	enum steps_state state = srcsession_state(m->s);
-	char hex[SRCSESSION_HEX];
-	int rc;
-
-	host_hex(m, hex);
-	if (state == STEPS_NEW || (f->dst_host && !strcmp(f->dst_host, hex))) {
-		return 0;
-	}
-	if (steps_is_open(state)) {
-		m->hands_off = true;
-		return err_set(e, E_BUSY,
-			       "%s is in migration session %s to %s, which is "
-			       "unfinished (%s): run it towards that host "
-			       "again, it will be finished or taken back",
-			       m->ct.id, srcsession_hex(m->s),
-			       f->dest ? f->dest : "another host",
-			       steps_state_name(state));
-	}
-	log_warn("an earlier attempt, session %s, may have left a staging "
-		 "area on %s",
-		 srcsession_hex(m->s), f->dest ? f->dest : "another host");
-	rc = srcsession_set(m->s, STEPS_GIVEN_UP, "another destination", e);
-	return rc < 0 ? rc : srcsession_put_away(m->s, e);
-}
-
-static int
-step_connect(struct src *m, struct err *e)
-{
-	enum steps_state found = srcsession_state(m->s);
-	int rc = src_enter(m, STEP_CONNECT, e);
-
-	if (rc == 0 && m->env->plan->check_only && steps_is_open(found)) {
-		m->hands_off = true;
-		return err_set(e, E_BUSY,
-			       "%s is in migration session %s to %s (%s): run "
-			       "the command without --check-only to finish it",
-			       m->ct.id, srcsession_hex(m->s),
-			       srcsession_facts(m->s)->dest,
-			       steps_state_name(found));
-	}
-	if (rc == 0) {
-		rc = srcconn_up(m->env->conn, e);
-	}
-	if (rc >= 0) {
-		rc = check_destination(m, e);
-	}
-	if (rc == 0 && srcsession_state(m->s) == STEPS_NEW) {
-		rc = src_begin(m, e);
-	}
-	if (rc == 0) {
-		log_info("session %s to %s", srcsession_hex(m->s),
-			 m->env->dest);
-		rc = src_open(m, e);
-	}
-	return rc;
-}
-
 /* ---- steps 4 to 7 ---- */
 
 static int
@@ -424,7 +97,7 @@ step_block(struct src *m, struct err *e)
 	/* Look again: a start may have been faster. */
 	rc = rc < 0 ? rc : m->kind->state(h, &m->ct, &s, e);
 	if (rc == 0 && s != CT_STOPPED) {
-		rc = not_stopped(m, s, e);
+		rc = src_not_stopped(m, s, e);
 	}
 	return rc;
 }
@@ -487,22 +160,42 @@ late(struct src *m, const char *what, const struct err *e)
 	m->r->clean_up_failed = true;
 }
 
+/* On the connection there is, or a new one. */
+static int
+finish_once(struct src *m, struct err *e)
+{
+	struct msg_state st = { 0 };
+	int rc = 0;
+
+	if (!srcconn_alive(m->env->conn)) {
+		m->opened = false;
+		rc = srcconn_up(m->env->conn, e);
+	}
+	if (rc >= 0 && !m->opened) {
+		rc = src_open(m, e);
+	}
+	if (rc >= 0 && m->dst != MSG_DST_FINISHED) {
+		rc = srcconn_state(m->env->conn, MSG_FINISH, false, &st, e);
+	}
+	msg_state_fini(&st);
+	return rc;
+}
+
 static void
 tell_finish(struct src *m)
 {
-	struct msg_state st = { 0 };
 	struct err e = { 0 };
 	int rc = fault_point("src.finish", &e);
 
-	if (rc == 0 && !srcconn_alive(m->env->conn)) {
-		m->opened = false;
-		rc = srcconn_up(m->env->conn, &e);
+	if (rc == 0) {
+		rc = finish_once(m, &e);
 	}
-	if (rc >= 0 && !m->opened) {
-		rc = src_open(m, &e);
-	}
-	if (rc >= 0 && m->dst != MSG_DST_FINISHED) {
-		rc = srcconn_state(m->env->conn, MSG_FINISH, false, &st, &e);
+	/* Nobody would tell it later, so a link that broke is made once more;
+	 * a host that fell silent is not waited for again. */
+	if (rc < 0 && rc != E_TIMEOUT && !srcconn_alive(m->env->conn)) {
+		log_debug("%s", e.text);
+		err_clear(&e);
+		rc = finish_once(m, &e);
 	}
 	if (rc < 0) {
 		log_warn("the destination was not told that all is done, and "
@@ -510,7 +203,6 @@ tell_finish(struct src *m)
 			 e.text);
 		m->r->warnings++;
 	}
-	msg_state_fini(&st);
 }
 
 /* After a crash in this step: whether the container was made anew here, or
@@ -589,6 +281,11 @@ fail(struct src *m, struct err *e)
 	enum steps_state state;
 
 	m->r->remote |= srcconn_remote(m->env->conn);
+	if ((e->code == E_CLOSED || e->code == E_TIMEOUT) && !m->r->remote &&
+	    m->step > STEP_CONNECT) {
+		err_recode(e, e->code, "%s: the link broke in step \"%s\"",
+			   m->want->word, steps_name(m->step));
+	}
 	if (!m->s || m->hands_off) {
 		return e->code;
 	}
@@ -602,7 +299,8 @@ fail(struct src *m, struct err *e)
 	return err_recode(e, E_UNKNOWN,
 			  "it cannot be learned whether %s has taken %s over, "
 			  "so nothing was started; run the same command again "
-			  "when that host can be reached (session %s)",
+			  "when that host can be reached (session %s; if it is "
+			  "gone for good, see --take-back)",
 			  m->env->dest, m->ct.id, srcsession_hex(m->s));
 }
 
@@ -625,10 +323,10 @@ static int
 run(struct src *m, struct err *e)
 {
 	bool committed;
-	int rc = step_lock(m, e);
+	int rc = src_lock(m, e);
 
 	if (rc == 0) {
-		rc = step_connect(m, e);
+		rc = src_connect(m, e);
 		committed = srcsession_state(m->s) == STEPS_COMMITTED;
 		if (rc < 0 && committed && rc != E_BUSY) {
 			/* Only cleaning up is left; that needs nobody. */
@@ -665,7 +363,9 @@ finish_log(struct src *m, int rc, const struct err *e)
 	if (rc < 0) {
 		log_info("failed: %s", e->text);
 	} else {
-		log_info("%s", m->r->checked ? "checked" : "moved");
+		log_info("%s", m->r->checked  ? "checked"
+			       : m->take_back ? "taken back"
+					      : "moved");
 	}
 	logfile_syslog_end(m->ct.id, m->env->dest, m->r->session, rc == 0,
 			   rc < 0 ? e->text : NULL);
@@ -676,12 +376,31 @@ finish_log(struct src *m, int rc, const struct err *e)
 	}
 }
 
-int
-src_migrate(const struct src_env *env, const struct plan_ct *want,
-	    struct src_result *r, struct err *e)
+static int
+take_back(struct src *m, struct err *e)
+{
+	int rc = src_enter(m, STEP_LOCK, e);
+
+	rc = rc < 0 ? rc : src_lock_open(m, e);
+	if (rc == 0) {
+		return err_set(e, E_NOT_FOUND,
+			       "%s is in no unfinished migration here",
+			       m->want->word);
+	}
+	if (rc == 1) {
+		m->r->id = strdup(m->ct.id);
+		rc = src_un_retire(m, e);
+	}
+	return rc;
+}
+
+static int
+whole(const struct src_env *env, const struct plan_ct *want,
+      const char *session, struct src_result *r, struct err *e)
 {
 	struct src m = { .env = env,
 			 .want = want,
+			 .take_back = session,
 			 .r = r,
 			 .lockfd = -1,
 			 .log_sink = -1 };
@@ -691,7 +410,7 @@ src_migrate(const struct src_env *env, const struct plan_ct *want,
 	memset(r, 0, sizeof(*r));
 	r->owner = STEPS_SOURCE;
 	m.step_from_ms = from;
-	rc = run(&m, e);
+	rc = session ? take_back(&m, e) : run(&m, e);
 	if (m.s) {
 		r->owner = steps_owner(srcsession_state(m.s));
 		snprintf(r->session, sizeof(r->session), "%s",
@@ -708,6 +427,20 @@ src_migrate(const struct src_env *env, const struct plan_ct *want,
 	msg_open_reply_fini(&m.place);
 	ct_free(&m.ct);
 	return rc;
+}
+
+int
+src_migrate(const struct src_env *env, const struct plan_ct *want,
+	    struct src_result *r, struct err *e)
+{
+	return whole(env, want, NULL, r, e);
+}
+
+int
+src_take_back(const struct src_env *env, const struct plan_ct *want,
+	      const char *session, struct src_result *r, struct err *e)
+{
+	return whole(env, want, session, r, e);
 }
 
 void

@@ -22,11 +22,12 @@
 struct src_env {
 	const struct plan *plan;
 	struct srcconn *conn;
-	const char *dest;	   /* "root@host", for messages and records */
-	const char *log_dir;	   /* where each migration's log goes; NULL:
-				      none */
-	struct progress *progress; /* paused; shown during the passes. Or NULL */
-	const volatile int *stop;  /* set by a signal; or NULL */
+	const char *dest;    /* "root@host", for messages and records */
+	const char *log_dir; /* where each migration's log goes; NULL:
+				none */
+	struct progress
+		*progress;	  /* paused; shown during the passes. Or NULL */
+	const volatile int *stop; /* set by a signal; or NULL */
 	/* In doubt about the destination: so many attempts to reach it, the
 	 * first pause in ms; it doubles each time. */
 	unsigned tries;
@@ -35,14 +36,14 @@ struct src_env {
 
 /* What became of it, also after an error. src_result_fini frees. */
 struct src_result {
-	enum steps_step step;	 /* the last one begun */
-	enum steps_owner owner;	 /* who has the container now */
-	bool remote;		 /* the error is the other host's */
-	bool moved;		 /* the destination has it */
-	bool copied;		 /* moved, and the source is of use still */
-	bool checked;		 /* --dry-run: only checked, all well */
-	bool clean_up_failed;	 /* moved, but something was left undone */
-	bool not_undone;	 /* the source could not be restored */
+	enum steps_step step;	/* the last one begun */
+	enum steps_owner owner; /* who has the container now */
+	bool remote;		/* the error is the other host's */
+	bool moved;		/* the destination has it */
+	bool copied;		/* moved, and the source is of use still */
+	bool checked;		/* --dry-run: only checked, all well */
+	bool clean_up_failed;	/* moved, but something was left undone */
+	bool not_undone;	/* the source could not be restored */
 	char session[SRCSESSION_HEX];
 	char *kind, *id; /* owned; NULL before it was found */
 	char *new_id;	 /* on the destination; owned; NULL: not known */
@@ -63,6 +64,16 @@ struct src_result {
  */
 int src_migrate(const struct src_env *env, const struct plan_ct *ct,
 		struct src_result *r, struct err *e);
+
+/*
+ * Without asking the destination, which is gone for good: bring the source of
+ * an unfinished migration of `ct` back. `session` must be its id in hex, as a
+ * confirmation (E_USAGE). E_NOT_FOUND where there is none; E_STATE where the
+ * destination is known to own the container. `r` as above. Uses no connection
+ * of `env`. Blocks on the disk.
+ */
+int src_take_back(const struct src_env *env, const struct plan_ct *ct,
+		  const char *session, struct src_result *r, struct err *e);
 
 void src_result_fini(struct src_result *r);
 

@@ -278,8 +278,7 @@ go_back(struct src *m, const struct err *why, struct err *e)
 	if (why->code) {
 		*e = *why;
 	} else {
-		err_set(e, E_REMOTE, "%s gave the container up",
-			m->env->dest);
+		err_set(e, E_REMOTE, "%s gave the container up", m->env->dest);
 	}
 	add_text(e, "the source is as it was");
 	return 0;
@@ -349,6 +348,7 @@ src_settle(struct src *m, struct err *e)
 	unsigned tries = env->tries ? env->tries : 1;
 
 	srcconn_shield(env->conn, true);
+	err_clear(e);
 	for (unsigned i = 0; i < tries; i++) {
 		bool done = false;
 		int rc = AGAIN;
@@ -368,11 +368,17 @@ src_settle(struct src *m, struct err *e)
 		if (done && rc != AGAIN) {
 			return rc;
 		}
+		if (!done) {
+			err_set(e, E_PROTOCOL,
+				"%s answers again and again that it is '%s'",
+				env->dest, msg_dst_state_name(m->dst));
+		}
 	}
 	return err_recode(e, E_UNKNOWN,
 			  "it cannot be learned whether %s has taken %s over, "
 			  "so nothing was started; run the same command again "
-			  "when that host can be reached (session %s)",
+			  "when that host can be reached (session %s; if it is "
+			  "gone for good, see --take-back)",
 			  env->dest, m->ct.id, srcsession_hex(m->s));
 }
 
@@ -465,4 +471,37 @@ src_resume(struct src *m, struct err *e)
 		rc = afresh(m, e);
 	}
 	return rc;
+}
+
+/* ---- by hand ---- */
+
+int
+src_un_retire(struct src *m, struct err *e)
+{
+	enum steps_state state = srcsession_state(m->s);
+	const char *hex = srcsession_hex(m->s);
+	int rc = 0;
+
+	m->hands_off = true;
+	if (strcmp(m->take_back, hex) != 0) {
+		return err_set(e, E_USAGE,
+			       "--take-back: the unfinished migration of %s is "
+			       "session %s, not '%s'",
+			       m->ct.id, hex, m->take_back);
+	}
+	if (steps_owner(state) == STEPS_DESTINATION) {
+		return err_set(e, E_STATE,
+			       "%s has taken %s over (session %s): it cannot "
+			       "be taken back",
+			       srcsession_facts(m->s)->dest, m->ct.id, hex);
+	}
+	log_warn("session %s is taken back in state '%s' without asking %s",
+		 hex, steps_state_name(state), srcsession_facts(m->s)->dest);
+	if (steps_owner(state) == STEPS_DOUBT) {
+		rc = srcsession_set(m->s, STEPS_NEVER, "taken back by hand", e);
+	}
+	rc = rc < 0 ? rc : src_restore(m, e);
+	return rc < 0 ? rc
+		      : srcsession_set(m->s, STEPS_GIVEN_UP,
+				       "taken back by hand", e);
 }

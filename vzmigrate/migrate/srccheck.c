@@ -120,8 +120,8 @@ check_there(struct src *m, const struct send_survey *s, struct ct_findings *f,
 	if (rc < 0) {
 		return rc;
 	}
-	log_debug("%s: %s on %s, %llu bytes and %llu inodes free",
-		  m->env->dest, m->place.tree ? m->place.tree : "?", r.fs.type,
+	log_debug("%s: %s on %s, %llu bytes and %llu inodes free", m->env->dest,
+		  m->place.tree ? m->place.tree : "?", r.fs.type,
 		  (unsigned long long)r.fs.bytes_free,
 		  (unsigned long long)r.fs.inodes_free);
 	check_xattrs(m, s, &r.fs, f);
@@ -157,6 +157,25 @@ survey(struct src *m, struct send_survey *s, struct err *e)
 	return 0;
 }
 
+/* What does not end the run: said as warnings where it goes on, else only in
+ * the log, beside the error that is in the way. */
+static void
+tell_notes(struct src *m, const struct ct_findings *f, bool goes_on)
+{
+	enum log_level level = goes_on ? LOGL_WARN : LOGL_INFO;
+
+	for (size_t i = 0; i < m->ct.nnotes; i++) {
+		log_msg(level, "%s: %s", m->ct.id, m->ct.notes[i]);
+	}
+	for (size_t i = 0; i < f->n; i++) {
+		if (f->v[i].warning) {
+			log_msg(level, "%s", f->v[i].text);
+			m->r->warnings++;
+		}
+	}
+	m->r->warnings += (unsigned)m->ct.nnotes;
+}
+
 /* Tell all; the first error becomes the run's. With a single one its text is
  * the program's last line, and not printed twice. */
 static int
@@ -166,13 +185,11 @@ report(struct src *m, const struct ct_findings *f, struct err *e)
 	unsigned errors = 0;
 
 	for (size_t i = 0; i < f->n; i++) {
-		if (f->v[i].warning) {
-			log_warn("%s", f->v[i].text);
-			m->r->warnings++;
-		} else if (errors++ == 0) {
+		if (!f->v[i].warning && errors++ == 0) {
 			first = &f->v[i];
 		}
 	}
+	tell_notes(m, f, errors == 0);
 	if (errors == 0) {
 		return 0;
 	}
@@ -202,10 +219,6 @@ src_check(struct src *m, struct err *e)
 	log_info("%s will be %s in %s on %s", m->ct.id,
 		 m->place.id ? m->place.id : "?",
 		 m->place.tree ? m->place.tree : "?", m->env->dest);
-	for (size_t i = 0; i < m->ct.nnotes; i++) {
-		log_warn("%s: %s", m->ct.id, m->ct.notes[i]);
-		m->r->warnings++;
-	}
 	check_here(m, &f);
 	/* What it is asked for decides nothing when the place is wrong. */
 	rc = f.n ? 0 : survey(m, &s, e);

@@ -30,6 +30,8 @@ struct srcconn_opts {
 	const char *host;      /* for messages; borrowed */
 	int64_t greeting_ms;   /* see link_opts */
 	uint32_t keepalive_ms; /* see link_opts */
+	int64_t reply_ms;      /* longest wait for the reply to a request that
+				  takes no long work; 0: 2 minutes */
 };
 
 /* Connects nothing. `o` is copied. NULL with E_NOMEM. */
@@ -71,8 +73,7 @@ void srcconn_shield(struct srcconn *c, bool on);
  * errors are the agent's or the link's. */
 int srcconn_open_session(struct srcconn *c, const struct msg_open *m,
 			 struct msg_open_reply *r, struct err *e);
-int srcconn_put_file(struct srcconn *c, const struct ct_file *f,
-		     struct err *e);
+int srcconn_put_file(struct srcconn *c, const struct ct_file *f, struct err *e);
 int srcconn_check(struct srcconn *c, const struct msg_check *m,
 		  struct msg_check_reply *r, struct err *e);
 /* RESERVE, SYNC: nothing in either direction. */

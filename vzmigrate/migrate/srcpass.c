@@ -134,8 +134,7 @@ same_proof(const struct msg_proof *a, const struct msg_proof *b)
 
 /* The copy is not the tree: say where. */
 static int
-differs(struct src *m, int rootfd, const struct msg_proof *there,
-	struct err *e)
+differs(struct src *m, int rootfd, const struct msg_proof *there, struct err *e)
 {
 	const struct msg_proof *here = &m->r->sent.proof;
 	char where[512] = "";

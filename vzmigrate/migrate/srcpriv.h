@@ -18,16 +18,17 @@ struct src {
 	const struct plan_ct *want;
 	struct src_result *r;
 	const struct ct_kind *kind;
-	struct ct ct;	 /* as loaded, or made from the session's facts */
-	bool loaded;	 /* it is from the host, with files and state */
-	int lockfd;	 /* the runtime's lock, -1: not held */
-	bool locked;	 /* kind->lock succeeded */
+	struct ct ct; /* as loaded, or made from the session's facts */
+	bool loaded;  /* it is from the host, with files and state */
+	int lockfd;   /* the runtime's lock, -1: not held */
+	bool locked;  /* kind->lock succeeded */
 	struct srcsession *s;
-	bool hands_off;	 /* refused: not even undone */
-	bool want_back;	 /* the commit failed: do not order it again */
-	bool opened;	 /* the agent has this session on this connection */
-	uint32_t epoch;	 /* of the last OPEN */
-	enum msg_dst_state dst; /* the agent's last word on the session */
+	const char *take_back; /* src_take_back's session; or NULL */
+	bool hands_off;	       /* refused: not even undone */
+	bool want_back;	       /* the commit failed: do not order it again */
+	bool opened;	/* the agent has this session on this connection */
+	uint32_t epoch; /* of the last OPEN */
+	enum msg_dst_state dst;	     /* the agent's last word on the session */
 	struct msg_open_reply place; /* of the last OPEN; owned */
 	uint64_t total_files, total_bytes; /* as surveyed, for the display */
 	enum steps_step step;
@@ -42,6 +43,23 @@ int src_enter(struct src *m, enum steps_step step, struct err *e);
 
 /* E_CANCELLED where a signal came, else 0. */
 int src_stopped(const struct src *m, struct err *e);
+
+/* srcopen.c: step 1. Session and container are known then, and locked. */
+int src_lock(struct src *m, struct err *e);
+
+/* srcopen.c: the part of step 1 that takes up an unfinished session: 1 taken
+ * up, 0 there is none. */
+int src_lock_open(struct src *m, struct err *e);
+
+/* srcback.c: what src_take_back does, the container being locked. */
+int src_un_retire(struct src *m, struct err *e);
+
+/* srcopen.c: step 2. The session is open on both hosts then; `dst` is known.
+ */
+int src_connect(struct src *m, struct err *e);
+
+/* E_STATE: what to do with a container in state `s`. */
+int src_not_stopped(const struct src *m, enum ct_state s, struct err *e);
 
 /* Load the container `word` into m->ct, replacing what is there. */
 int src_load(struct src *m, const char *word, struct err *e);

@@ -37,20 +37,23 @@ struct srcsession {
 	struct journal *j;	/* open and locked */
 	enum steps_state state; /* of the last record */
 	uint8_t id[MSG_ID_LEN];
-	char hex[SRCSESSION_HEX]; /* the same in hex */
+	char hex[SRCSESSION_HEX];  /* the same in hex */
 	struct srcsession_facts f; /* strings owned */
 };
 
 /* The facts by their key in the record: one table for writing, reading,
  * copying and freeing. */
-#define FACT(key) { #key, offsetof(struct srcsession_facts, key) }
+#define FACT(key)                                            \
+	{                                                    \
+#key, offsetof(struct srcsession_facts, key) \
+	}
 static const struct fact {
 	const char *key;
 	size_t off;
 } facts[] = {
-	FACT(word),	FACT(kind),	FACT(id),	   FACT(name),
-	FACT(tree),	FACT(mount_root), FACT(dest),	   FACT(dst_host),
-	FACT(new_id),	FACT(new_name), FACT(new_private), FACT(new_root),
+	FACT(word),	   FACT(kind),	      FACT(id),		 FACT(name),
+	FACT(tree),	   FACT(mount_root),  FACT(dest),	 FACT(dst_host),
+	FACT(new_id),	   FACT(new_name),    FACT(new_private), FACT(new_root),
 	FACT(dst_lxcpath), FACT(dst_vz_conf),
 };
 #define FACTS (sizeof(facts) / sizeof(facts[0]))
@@ -117,8 +120,7 @@ from_hex(const char *hex, uint8_t id[MSG_ID_LEN])
 }
 
 static int
-replay_open(const struct journal_record *r, struct srcsession *s,
-	    struct err *e)
+replay_open(const struct journal_record *r, struct srcsession *s, struct err *e)
 {
 	const char *hex = journal_get(r, "session");
 
@@ -289,8 +291,7 @@ srcsession_open(const char *kind, const char *id, struct srcsession **out,
 	if (rc == 0) {
 		rc = open_journal(s, e);
 	}
-	if (rc == 0 &&
-	    (s->state == STEPS_DONE || s->state == STEPS_GIVEN_UP)) {
+	if (rc == 0 && (s->state == STEPS_DONE || s->state == STEPS_GIVEN_UP)) {
 		rc = srcsession_put_away(s, e);
 	}
 	if (rc == 0) {
@@ -339,9 +340,9 @@ srcsession_begin(struct srcsession *s, const struct srcsession_facts *f,
 	for (size_t i = 0; i < FACTS && rc == 0; i++) {
 		rc = facts_set(&s->f, i, fact_get(f, i), e);
 		if (rc == 0 && fact_get(&s->f, i)) {
-			fields[n++] = (struct journal_field){
-				facts[i].key, fact_get(&s->f, i)
-			};
+			fields[n++] =
+				(struct journal_field){ facts[i].key,
+							fact_get(&s->f, i) };
 		}
 	}
 	if (rc == 0) {
@@ -425,8 +426,7 @@ srcsession_close(struct srcsession *s)
 	if (!s) {
 		return;
 	}
-	if (s->j &&
-	    (s->state == STEPS_DONE || s->state == STEPS_GIVEN_UP) &&
+	if (s->j && (s->state == STEPS_DONE || s->state == STEPS_GIVEN_UP) &&
 	    srcsession_put_away(s, &e) < 0) {
 		log_warn("%s", e.text);
 	}
@@ -488,8 +488,7 @@ peek(int parentfd, const char *name, struct srcsession **out, struct err *e)
 /* One directory of the search. */
 static int
 consider(int parentfd, const char *name, const char *word,
-	 const struct ct_kind *kind, char **kind_name, char **id,
-	 struct err *e)
+	 const struct ct_kind *kind, char **kind_name, char **id, struct err *e)
 {
 	cleanup(session_freep) struct srcsession *s = NULL;
 	const struct srcsession_facts *f;

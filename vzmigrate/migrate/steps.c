@@ -28,11 +28,11 @@
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
 static const char *const step_names[] = {
-	[STEP_NONE] = "start",	     [STEP_LOCK] = "lock",
-	[STEP_CONNECT] = "connect",  [STEP_CHECK] = "check",
-	[STEP_RESERVE] = "reserve",  [STEP_PASSES] = "passes",
-	[STEP_STOP] = "stop",	     [STEP_FINAL] = "final pass",
-	[STEP_RETIRE] = "retire",    [STEP_TAKE_OVER] = "take over",
+	[STEP_NONE] = "start",	      [STEP_LOCK] = "lock",
+	[STEP_CONNECT] = "connect",   [STEP_CHECK] = "check",
+	[STEP_RESERVE] = "reserve",   [STEP_PASSES] = "passes",
+	[STEP_STOP] = "stop",	      [STEP_FINAL] = "final pass",
+	[STEP_RETIRE] = "retire",     [STEP_TAKE_OVER] = "take over",
 	[STEP_CLEAN_UP] = "clean up",
 };
 
@@ -57,8 +57,8 @@ static const struct row {
 			 BIT(STEPS_BLOCKING) | BIT(STEPS_RESTORED) |
 				 BIT(STEPS_GIVEN_UP),
 			 0, STEPS_SOURCE, false },
-	[STEPS_BLOCKING] = { "blocking", BIT(STEPS_BLOCKED) |
-					 BIT(STEPS_RESTORED),
+	[STEPS_BLOCKING] = { "blocking",
+			     BIT(STEPS_BLOCKED) | BIT(STEPS_RESTORED),
 			     STEPS_UNDO_UNBLOCK, STEPS_SOURCE, true },
 	[STEPS_BLOCKED] = { "blocked", BIT(STEPS_PROVEN) | BIT(STEPS_RESTORED),
 			    STEPS_UNDO_UNBLOCK, STEPS_SOURCE, true },
@@ -164,21 +164,23 @@ steps_is_open(enum steps_state s)
  * - "never" here was written after the destination said so, or before any
  *   commit was ordered; one that owns the container now contradicts it.
  */
+/* clang-format off */
 static const uint8_t rerun[STEPS_COUNT][DST_COUNT] = {
-	/*                 none  resv  prov  comm  run   never abort fin */
-	[STEPS_NEW] =	 { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  NEW },
-	[STEPS_OPEN] =	 { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
-	[STEPS_BLOCKING] = { GO, GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
-	[STEPS_BLOCKED] = { GO,  GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
-	[STEPS_PROVEN] = { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
-	[STEPS_RETIRING] = { GO, GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
-	[STEPS_RETIRED] = { STOP, ASK, TAKE, FWD,  FWD,  BACK, BACK, FWD },
-	[STEPS_COMMITTED] = { FWD, FWD, FWD, FWD,  FWD,  FWD,  FWD,  FWD },
-	[STEPS_NEVER] =	 { NEW,  NEW,  NEW,  STOP, STOP, NEW,  NEW,  STOP },
-	[STEPS_RESTORED] = { GO, GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
-	[STEPS_DONE] =	 { NEW,  NEW,  NEW,  NEW,  NEW,  NEW,  NEW,  NEW },
-	[STEPS_GIVEN_UP] = { NEW, NEW, NEW,  NEW,  NEW,  NEW,  NEW,  NEW },
+	/*		       none  resv  prov  comm  run   never abort fin */
+	[STEPS_NEW] =	     { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  NEW },
+	[STEPS_OPEN] =	     { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
+	[STEPS_BLOCKING] =   { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
+	[STEPS_BLOCKED] =    { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
+	[STEPS_PROVEN] =     { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
+	[STEPS_RETIRING] =   { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
+	[STEPS_RETIRED] =    { STOP, ASK,  TAKE, FWD,  FWD,  BACK, BACK, FWD },
+	[STEPS_COMMITTED] =  { FWD,  FWD,  FWD,  FWD,  FWD,  FWD,  FWD,  FWD },
+	[STEPS_NEVER] =	     { NEW,  NEW,  NEW,  STOP, STOP, NEW,  NEW,  STOP },
+	[STEPS_RESTORED] =   { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
+	[STEPS_DONE] =	     { NEW,  NEW,  NEW,  NEW,  NEW,  NEW,  NEW,  NEW },
+	[STEPS_GIVEN_UP] =   { NEW,  NEW,  NEW,  NEW,  NEW,  NEW,  NEW,  NEW },
 };
+/* clang-format on */
 
 enum steps_action
 steps_rerun(enum steps_state src, enum msg_dst_state dst)

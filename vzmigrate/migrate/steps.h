@@ -38,20 +38,20 @@ const char *steps_name(enum steps_step step);
  * undone after a crash in it.
  */
 enum steps_state {
-	STEPS_NEW = 0,	     /* no journal */
-	STEPS_OPEN,	     /* session and destination known; no effect */
-	STEPS_BLOCKING,	     /* about to make a start here impossible */
-	STEPS_BLOCKED,	     /* a start here is impossible */
-	STEPS_PROVEN,	     /* and the copy there is whole, on its disk */
-	STEPS_RETIRING,	     /* about to mark the source moved-away */
-	STEPS_RETIRED,	     /* the source is moved-away, and a commit may have
-				been ordered: in doubt from here */
-	STEPS_COMMITTED,     /* the destination owns it, and we know */
-	STEPS_NEVER,	     /* it will never run there: going back */
-	STEPS_RESTORED,	     /* the source is as it was; a staging area may be
-				left there, which a rerun takes up */
-	STEPS_DONE,	     /* moved and cleaned up; journal closed */
-	STEPS_GIVEN_UP,	     /* restored, nothing left there; journal closed */
+	STEPS_NEW = 0,	 /* no journal */
+	STEPS_OPEN,	 /* session and destination known; no effect */
+	STEPS_BLOCKING,	 /* about to make a start here impossible */
+	STEPS_BLOCKED,	 /* a start here is impossible */
+	STEPS_PROVEN,	 /* and the copy there is whole, on its disk */
+	STEPS_RETIRING,	 /* about to mark the source moved-away */
+	STEPS_RETIRED,	 /* the source is moved-away, and a commit may have
+			    been ordered: in doubt from here */
+	STEPS_COMMITTED, /* the destination owns it, and we know */
+	STEPS_NEVER,	 /* it will never run there: going back */
+	STEPS_RESTORED,	 /* the source is as it was; a staging area may be
+			    left there, which a rerun takes up */
+	STEPS_DONE,	 /* moved and cleaned up; journal closed */
+	STEPS_GIVEN_UP,	 /* restored, nothing left there; journal closed */
 	STEPS_COUNT,
 };
 

@@ -21,6 +21,7 @@
 
 #include "base/cleanup.h"
 #include "base/escape.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "fs/beneath.h"
 #include "fs/content.h"
@@ -419,8 +420,17 @@ work_on(struct worker *w, struct pool_frame *f)
 	/* After a fault the rest of the pass is dropped, and acknowledged so
 	 * that the sender is not kept waiting. */
 	if (!has_failed(r)) {
+		rc = fault_point(f->type == FRAME_BATCH ? "recv.batch"
+							: "recv.chunk",
+				 &e);
+	}
+	if (rc == 0 && !has_failed(r)) {
 		rc = f->type == FRAME_BATCH ? do_batch(w, f, &e)
 					    : do_chunk(w, f, &e);
+	}
+	/* Written, and not acknowledged yet. */
+	if (rc == 0) {
+		rc = fault_point("recv.ack", &e);
 	}
 	if (rc < 0) {
 		set_failed(r, &e);

@@ -26,6 +26,7 @@
 
 #include "base/cleanup.h"
 #include "base/escape.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "fs/beneath.h"
 #include "fs/content.h"
@@ -107,6 +108,11 @@ flush(struct pass *p, struct lane *n, struct err *e)
 	tree_set_u32(pool_payload(f), (uint32_t)n->body.len);
 	memcpy(pool_payload(f) + 4 + n->body.len, n->defs.p, n->defs.len);
 	f->len = (uint32_t)(4 + n->body.len + n->defs.len);
+	rc = fault_point("send.batch", e);
+	if (rc < 0) {
+		pool_put(f);
+		return rc;
+	}
 	rc = link_send(p->l, f, e);
 	n->link_failed = rc < 0;
 	if (rc == 0) {
@@ -420,6 +426,7 @@ send_chunk(struct pass *p, struct lane *n, struct item *it, uint32_t id,
 		to[4 + i] = (uint8_t)(off >> (8 * i));
 	}
 	rc = read_range(it, to + TREE_CHUNK_HEAD, off, len, e);
+	rc = rc < 0 ? rc : fault_point("send.chunk", e);
 	if (rc < 0) {
 		pool_put(f);
 		return rc;
