@@ -6,6 +6,7 @@
 # code is exact, the source as it was, nothing left on the destination, and the
 # next run succeeds.
 
+# run: asan-full
 # shellcheck disable=SC2034,SC2164 # read by tests/run, which sets -e
 TEST_TIMEOUT=120
 # shellcheck source=SCRIPTDIR/trees.sh

@@ -122,5 +122,6 @@ peak()
 			done
 			read -r -t 0.05 _ <> <(:) || :
 		done' "$2" "$3"
+	# shellcheck disable=SC2034 # for the caller
 	PEAK_PID=$ON_PID
 }

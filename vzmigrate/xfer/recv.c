@@ -584,9 +584,8 @@ recv_new(int rootfd, const struct digest_key *key, const struct recv_opts *o,
 	r->inodes = r->dirs ? inomap_new(e) : NULL;
 	r->files = r->inodes ? recv_files_new(e) : NULL;
 	r->losses = r->files ? losses_new(e) : NULL;
-	r->late = r->losses
-			  ? recv_late_new(r->dirs, r->inodes, r->losses, e)
-			  : NULL;
+	r->late = r->losses ? recv_late_new(r->dirs, r->inodes, r->losses, e)
+			    : NULL;
 	rc = r->late ? start_workers(r, worker_count(o), e) : E_NOMEM;
 	if (rc < 0) {
 		recv_free(r);
@@ -658,8 +657,7 @@ recv_root_flags(const struct receiver *r)
 int
 recv_proof(struct receiver *r, struct msg_proof *p, struct err *e)
 {
-	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes,
-				     r->losses };
+	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes, r->losses };
 	int rc = recv_proof_walk(&in, p, NULL, e);
 
 	p->bytes = __atomic_load_n(&r->bytes, __ATOMIC_RELAXED);
@@ -670,8 +668,7 @@ int
 recv_proof_list(struct receiver *r, uint64_t from, struct buf *reply,
 		struct err *e)
 {
-	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes,
-				     r->losses };
+	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes, r->losses };
 	struct recv_proof_page page = { from, reply };
 	struct msg_proof p;
 

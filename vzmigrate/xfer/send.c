@@ -285,23 +285,23 @@ unchanged(int fd, const struct statx *was, struct err *e)
 }
 
 /* Times come from a clock that ticks every 1 to 10 ms: a write in the tick in
- * which the file was changed last leaves no trace. So a file that was changed
- * just now is left to settle; from then on every write shows. */
+ * which the file was changed last leaves no trace. So a file or directory that
+ * was changed just now is left to settle; from then on every write shows. */
 static int
-settle(struct item *it, struct err *e)
+settle(int fd, const struct statx *stx, struct err *e)
 {
 	struct timespec now, wait = { 0 };
 	int64_t age;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	age = ((int64_t)now.tv_sec - it->stx.stx_ctime.tv_sec) * 1000000000 +
-	      now.tv_nsec - it->stx.stx_ctime.tv_nsec;
+	age = ((int64_t)now.tv_sec - stx->stx_ctime.tv_sec) * 1000000000 +
+	      now.tv_nsec - stx->stx_ctime.tv_nsec;
 	if (age < -SETTLE_NS || age >= SETTLE_NS) {
 		return 0;
 	}
 	wait.tv_nsec = SETTLE_NS - (age < 0 ? 0 : age);
 	nanosleep(&wait, NULL);
-	return unchanged(it->fd, &it->stx, e);
+	return unchanged(fd, stx, e);
 }
 
 /* Read [off, off + len) to `to`. */
@@ -512,7 +512,7 @@ try_regular(struct pass *p, struct lane *n, struct item *it, struct err *e)
 	if (it->fd < 0) {
 		return it->fd;
 	}
-	rc = settle(it, e);
+	rc = settle(it->fd, &it->stx, e);
 	if (rc == 0) {
 		rc = meta_read(it->d->fd, it->name, it->fd, &it->stx, &it->m,
 			       NULL, e);
@@ -661,6 +661,9 @@ on_dir(struct scan_dir *d, const struct statx *stx, void *arg, struct err *e)
 	rc = set_path(n, d, "", 0, e);
 	if (rc == 0 && d->path_len) {
 		n->path.len--; /* the '/' in front of no name */
+	}
+	if (rc == 0) {
+		rc = settle(d->fd, stx, e);
 	}
 	if (rc == 0) {
 		rc = meta_read(d->fd, "", d->fd, stx, &m, NULL, e);
