@@ -116,6 +116,7 @@ start(struct run *r, struct err *e)
 	struct srcconn_opts c = {
 		.dial = dial_open,
 		.explain = dial_explain,
+		.greeted = dial_greeted,
 		.greeting_ms = from_env("VZMIGRATE_GREETING_MS", GREETING_MS),
 		.keepalive_ms = (uint32_t)from_env("VZMIGRATE_KEEPALIVE_MS",
 						   KEEPALIVE_MS),
