@@ -109,7 +109,9 @@ hosts_possible()
 
 # --- taking down ------------------------------------------------------------
 
-# _bed_pids BED - prints the processes that hold this bed's hosts.
+# _bed_pids BED - prints the processes that hold this bed's hosts: those that
+# were recorded, those in its cgroups, and those which are only about to get
+# there, since a signal may come between a fork and the note of it.
 _bed_pids()
 {
 	local bed=$1 p mnt dir
@@ -118,15 +120,28 @@ _bed_pids()
 		while read -r mnt dir; do
 			find "$dir" -name cgroup.procs -exec cat {} + || :
 		done <"$bed/state/cgroups"
+		grep -lzF host-init /proc/[0-9]*/cmdline |
+			sed 's,^/proc/\([0-9]*\)/.*,\1,' || :
 	} 2>/dev/null | sort -un | while read -r p; do
 		# The caller may be in one of these cgroups through `on`.
-		[ "$p" -gt 1 ] && [ "$p" != "$BASHPID" ] && [ "$p" != $$ ] &&
+		if [ "$p" -gt 1 ] && [ "$p" != "$BASHPID" ] &&
+			[ "$p" != $$ ] && _bed_owns "$bed" "$p"; then
 			echo "$p"
+		fi
 	done
 	return 0
 }
 
-# _bed_kill BED - 0 when nothing of it runs any more.
+# _bed_owns BED PID - a pid that was recorded may be another's by now.
+_bed_owns()
+{
+	local args
+	args=$(tr '\0' '\n' 2>/dev/null <"/proc/$2/cmdline")
+	grep -qxF "$1" <<<"$args" || grep -qF "$1/" <<<"$args" ||
+		grep -qF "/${1##*/}/" "/proc/$2/cgroup" 2>/dev/null
+}
+
+# _bed_kill BED - 0 when nothing of it ran any more.
 _bed_kill()
 {
 	local bed=$1 p alive=0 mnt dir
@@ -142,19 +157,9 @@ _bed_kill()
 			2>/dev/null
 	done <"$bed/state/cgroups"
 	for p in $(_bed_pids "$bed"); do
-		_bed_owns "$bed" "$p" || continue
 		kill -KILL "$p" 2>/dev/null && alive=1
 	done
 	[ $alive = 0 ]
-}
-
-# _bed_owns BED PID - a pid that was recorded may be another's by now.
-_bed_owns()
-{
-	local args
-	args=$(tr '\0' '\n' 2>/dev/null <"/proc/$2/cmdline")
-	grep -qxF "$1" <<<"$args" || grep -qF "$1/" <<<"$args" ||
-		grep -qF "/${1##*/}/" "/proc/$2/cgroup" 2>/dev/null
 }
 
 _bed_rm_cgroups()
@@ -178,11 +183,51 @@ _bed_umount()
 	[ $left = 0 ]
 }
 
+# _bed_let_go BED - a signal may have come while this very shell had something
+# of the bed open by a redirection, or as its directory.
+_bed_let_go()
+{
+	local fd
+	for fd in /proc/"$BASHPID"/fd/*; do
+		case $(readlink "$fd") in
+		"$1"/*) ;;
+		*) continue ;;
+		esac
+		fd=${fd##*/}
+		if [ "$fd" -le 2 ]; then
+			eval "exec $fd<>/dev/null"
+		else
+			eval "exec $fd>&-"
+		fi
+	done
+	case $PWD/ in "$1"/*) cd / || : ;; esac
+}
+
+# _bed_clean BED - one round; 0 when there is nothing more to do.
+_bed_clean()
+{
+	_bed_kill "$1"
+	_bed_rm_cgroups "$1" && _bed_umount "$1" && _bed_kill "$1"
+}
+
 # The loop device is freed by the kernel when the last mount of it is gone,
 # which for a dying mount namespace comes a little later.
 _bed_loops_free()
 {
 	! losetup -n -O BACK-FILE 2>/dev/null | grep -qF "$1/img/"
+}
+
+# Whoever unshared the mount namespace while our images were mounted has copies
+# of these mounts. The kernel frees the device with the last of them; all that
+# can be done here is to name their holders.
+_bed_loops_why()
+{
+	local p who
+	for p in /proc/[0-9]*; do
+		grep -qF "$1/" "$p/mountinfo" 2>/dev/null || continue
+		who+=" ${p#/proc/}($(<"$p/comm"))"
+	done 2>/dev/null
+	_hosts_say "loop devices of $1 stay until these end:${who:- nobody}"
 }
 
 hosts_down()
@@ -197,21 +242,18 @@ hosts_down()
 	traps=$(trap -p INT TERM HUP)
 	trap '' INT TERM HUP
 	if [ -d "$bed/state" ]; then
+		_bed_let_go "$bed"
 		touch "$bed/state/cgroups"
 		guard=$(cat "$bed/state/guard" 2>/dev/null)
-		_hosts_wait 10 _bed_kill "$bed" ||
-			{ _hosts_say "processes of $bed stay"; ok=1; }
-		_hosts_wait 10 _bed_rm_cgroups "$bed" ||
-			{ _hosts_say "cgroups of $bed stay"; ok=1; }
-		if ! _hosts_wait 10 _bed_umount "$bed"; then
-			_hosts_say "a file system of $bed is busy: detached"
+		if ! _hosts_wait 15 _bed_clean "$bed"; then
+			_hosts_say "$bed is busy: $(_bed_pids "$bed" | xargs)"
 			for m in "$bed"/fs/*; do
 				umount -l "$m" 2>/dev/null
 			done
 			ok=1
 		fi
-		_hosts_wait 10 _bed_loops_free "$bed" ||
-			{ _hosts_say "loop devices of $bed stay"; ok=1; }
+		_hosts_wait 5 _bed_loops_free "$bed" ||
+			_bed_loops_why "$bed"
 	fi
 	if ! rm -rf --one-file-system "$bed" 2>/dev/null; then
 		chattr -fR -ia "$bed" 2>/dev/null
@@ -483,7 +525,7 @@ _hosts_up_all()
 		${HOSTS_SHARED:+"$HOSTS_SHARED"} >"$BED/state/shared"
 	_hosts_guard || return
 	_hosts_cgroups || return
-	_hosts_hold unshare -n -- bash -c 'exec sleep infinity' switch "$BED"
+	_hosts_hold "${HOSTS_LIB%/*}/host-init" switch "$BED" br0
 	BED_SWITCH=$HOLD_PID
 	for n in "${HOSTS_NAMES[@]}"; do
 		_hosts_fs "$n" "${fs_of[$n]}" || return

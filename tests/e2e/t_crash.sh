@@ -13,9 +13,10 @@ POINTS_MAX=150
 setup_file()
 {
 	hosts_possible || skip "no throw-away hosts here: $HOSTS_WHY"
-	mkdir -p "$TEST_TMP/bin"
-	ln -s "$VZ_TOP/tests/tools/vzctl-standin" "$TEST_TMP/bin/vzctl"
-	HOSTS_PATH=$TEST_TMP/bin
+	# Programs of the hosts' own; the directory goes with the run's.
+	HOSTS_PATH=$(mktemp -d "$TEST_TMP/bin.XXXXXX")
+	chmod 755 "$HOSTS_PATH"
+	ln -s "$VZ_TOP/tests/tools/vzctl-standin" "$HOSTS_PATH/vzctl"
 	hosts_up a b
 	A=$(host_dir a) B=$(host_dir b)
 	for d in "$A" "$B"; do

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # Whatever dies, whenever: one host owns the container, and the same command
-# again ends it well.
+# again ends it well. It needs a build with fault points.
 
+# run: asan-only
 # shellcheck disable=SC2034 # read by tests/run
 TEST_TIMEOUT=600
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ctfix: see the header. */
-#include "tests/unit/ctfix.h"
+#include "ctfix.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -14,7 +14,7 @@
 #include "base/cleanup.h"
 #include "ct/ct.h"
 #include "ct/ctfile.h"
-#include "tests/unit/ctfix.h"
+#include "ctfix.h"
 
 #define KIND ct_kind_find("dir")
 

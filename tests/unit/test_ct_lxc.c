@@ -18,7 +18,7 @@
 #include "ct/ct.h"
 #include "ct/ctfile.h"
 #include "ct/lxc.h"
-#include "tests/unit/ctfix.h"
+#include "ctfix.h"
 
 #define KIND ct_kind_find("lxc")
 

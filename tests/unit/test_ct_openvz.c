@@ -20,7 +20,7 @@
 #include "ct/ct.h"
 #include "ct/ctfile.h"
 #include "ct/vzconf.h"
-#include "tests/unit/ctfix.h"
+#include "ctfix.h"
 
 #define KIND ct_kind_find("openvz")
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The destination's half as the source sees it: real agents (the program
- * agent-faulty, which is vzmigrate-agent with fault points) over socketpairs,
+ * agent_faulty, which is vzmigrate-agent with fault points) over socketpairs,
  * driven by the client's link. The main part kills the agent at every point
  * at which it passes, and looks at what the next one makes of it.
  */
@@ -54,7 +54,7 @@
 #endif
 
 static char top[64];		  /* everything of one test */
-static char agent_path[PATH_MAX]; /* agent-faulty */
+static char agent_path[PATH_MAX]; /* agent_faulty */
 static uint8_t session[MSG_ID_LEN];
 static const char *kind = "dir";
 
@@ -112,6 +112,23 @@ read_text(const char *path)
 		fail_msg("%s", e.text);
 	}
 	return p;
+}
+
+static int
+root_flag(const char *path, bool set, bool on)
+{
+	cleanup(close_fd) int fd =
+		open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int flags = 0;
+
+	if (fd < 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0) {
+		return -1;
+	}
+	if (!set) {
+		return flags & FS_IMMUTABLE_FL ? 1 : 0;
+	}
+	flags = on ? flags | FS_IMMUTABLE_FL : flags & ~FS_IMMUTABLE_FL;
+	return ioctl(fd, FS_IOC_SETFLAGS, &flags);
 }
 
 static int
@@ -619,7 +636,7 @@ setup(void **state)
 		return -1;
 	}
 	p = strrchr(agent_path, '/');
-	strcpy(p, "/agent-faulty");
+	strcpy(p, "/agent_faulty");
 	return digest_random(session, sizeof(session), &e);
 }
 
@@ -627,6 +644,10 @@ static int
 teardown(void **state)
 {
 	(void)state;
+	/* What a test that failed may have left. */
+	umount2(at("dst"), MNT_DETACH);
+	root_flag(at("src"), true, false);
+	root_flag(place, true, false);
 	wipe(top);
 	return 0;
 }
@@ -1093,23 +1114,6 @@ test_place_taken_lxc(void **state)
 	place_taken("lxc");
 }
 
-static int
-root_flag(const char *path, bool set, bool on)
-{
-	cleanup(close_fd) int fd =
-		open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int flags = 0;
-
-	if (fd < 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0) {
-		return -1;
-	}
-	if (!set) {
-		return flags & FS_IMMUTABLE_FL ? 1 : 0;
-	}
-	flags = on ? flags | FS_IMMUTABLE_FL : flags & ~FS_IMMUTABLE_FL;
-	return ioctl(fd, FS_IOC_SETFLAGS, &flags);
-}
-
 /* An immutable root directory cannot be renamed: the flag comes last, also
  * from an agent that did not receive the tree, and goes first. */
 static void
@@ -1300,13 +1304,13 @@ test_link_lost(void **state)
 		}
 		_exit(0);
 	}
+	close(up[1]);
 	assert_int_equal(read(up[0], &agent, sizeof(agent)), sizeof(agent));
 	assert_int_equal(waitpid(client, &st, 0), client);
 	assert_int_equal(st, 0);
 	assert_int_equal(waitpid(agent, &st, 0), agent);
 	assert_true(WIFEXITED(st) && WEXITSTATUS(st) == 1);
 	close(up[0]);
-	close(up[1]);
 	hex_session(hex);
 	text = read_text(at("state/sessions/%s/journal", hex));
 	assert_non_null(strstr(text, " link-lost why="));

@@ -130,6 +130,7 @@ set_root_flags(struct dst *d, bool on, struct err *e)
 {
 	const char *tree = d->p.v[DP_PLACE_TREE];
 	cleanup(close_fd) int fd = -1;
+	struct meta_loss loss;
 	int rc;
 
 	if (d->rec.root_flags == 0) {
@@ -139,8 +140,16 @@ set_root_flags(struct dst *d, bool on, struct err *e)
 	if (fd < 0) {
 		return fd;
 	}
-	rc = on ? iflags_lock(fd, d->rec.root_flags, d->policy, tree, e)
+	meta_loss_init(&loss);
+	rc = on ? iflags_lock(fd, d->rec.root_flags,
+			      d->policy == META_WARN ? &loss : NULL, e)
 		: iflags_unlock(fd, NULL, e);
+	if (rc < 0) {
+		err_wrap(e, "%s", tree);
+	} else if (meta_loss_any(&loss)) {
+		log_warn("%s: %s", tree, loss.why);
+	}
+	meta_loss_fini(&loss);
 	if (rc == 0 && fsync(fd) < 0) {
 		rc = err_sys(e, errno, "cannot fsync %s", tree);
 	}
