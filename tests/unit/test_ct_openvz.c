@@ -462,6 +462,9 @@ test_marks(void **state)
 			     "test -d a/vz/private/101/etc"));
 	all_ways((struct op){ .tagged = KIND->unretire, .c = &c });
 	all_ways((struct op){ .fn = KIND->unblock, .c = &c });
+	/* After a crash before it was written down, both come again. */
+	all_ways((struct op){ .tagged = KIND->unretire, .c = &c });
+	all_ways((struct op){ .fn = KIND->unblock, .c = &c });
 	after = ctfix_sum("%s/a", ctfix_top);
 	assert_string_equal(before, after);
 	free(before);

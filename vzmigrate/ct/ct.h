@@ -160,7 +160,8 @@ struct ct_kind {
 		       struct err *e);
 	/* From blocked to moved-away: configuration renamed to `.migrated`,
 	 * autostart off, durable; never renames the tree. unretire goes back
-	 * to blocked. Both are idempotent. `tag` is the session's id, noted in
+	 * to blocked, and leaves alone what was unblocked since. Both are
+	 * idempotent. `tag` is the session's id, noted in
 	 * what is left behind. */
 	int (*retire)(const struct ct_host *h, const struct ct *c,
 		      const char *tag, struct err *e);

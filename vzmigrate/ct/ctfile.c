@@ -282,6 +282,19 @@ ctfile_session(const char *tag, struct err *e)
 			   tag, when);
 }
 
+bool
+ctfile_session_is(const char *dir, const char *name, const char *tag)
+{
+	cleanup(free_ptr) char *text = NULL;
+	char path[PATH_MAX];
+	size_t len = strnlen(tag, 200);
+
+	return (size_t)snprintf(path, sizeof(path), "%s/%s", dir, name) <
+		       sizeof(path) &&
+	       io_read_file(AT_FDCWD, path, 4096, &text, NULL, NULL) == 0 &&
+	       strncmp(text, tag, len) == 0 && text[len] == '\n';
+}
+
 int
 ctfile_replace(const char *dir, const char *name, const char *text,
 	       struct err *e)

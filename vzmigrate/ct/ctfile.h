@@ -55,6 +55,9 @@ int ctfile_replace(const char *dir, const char *name, const char *text,
  * then when and by whom for a person. Heap. */
 char *ctfile_session(const char *tag, struct err *e);
 
+/* Whether dir/name was written with this tag. */
+bool ctfile_session_is(const char *dir, const char *name, const char *tag);
+
 /* Whether dir/name holds exactly these bytes. */
 bool ctfile_same(const char *dir, const char *name, const void *data,
 		 size_t len);

@@ -358,9 +358,13 @@ lxc_unretire(const struct ct_host *h, const struct ct *c, const char *tag,
 	unsigned have = dir ? look(dir) : 0;
 	int rc = 0;
 
-	(void)tag;
 	if (!dir) {
 		return e ? e->code : E_NOMEM;
+	}
+	/* A crash between unblock and the record of it: it is all done. */
+	if ((have & HAVE_CONFIG) && !(have & HAVE_BLOCKED) &&
+	    !ctfile_session_is(dir, LXC_SESSION, tag)) {
+		return 0;
 	}
 	/* With both, the migrated one is older than this session. */
 	if (!(have & HAVE_BLOCKED)) {

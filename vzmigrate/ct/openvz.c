@@ -457,13 +457,18 @@ openvz_unretire(const struct ct_host *h, const struct ct *c, const char *tag,
 	cleanup(vzconf_fini) struct vzconf v = { 0 };
 	char name[64];
 	int rc = vzconf_load(h, c->id, NULL, 0, &v, e);
+	unsigned have = rc == 0 ? look(&v, c->id) : 0;
 
-	(void)tag;
+	snprintf(name, sizeof(name), "%s.conf" VZCONF_SESSION, c->id);
+	/* A crash between unblock and the record of it: it is all done. */
+	if ((have & 1u) && !(have & 2u) &&
+	    !ctfile_session_is(v.dir, name, tag)) {
+		return 0;
+	}
 	/* With both, the migrated one is older than this session. */
-	if (rc == 0 && !(look(&v, c->id) & 2u)) {
+	if (rc == 0 && !(have & 2u)) {
 		rc = step(h, c, 2, 1, 1, e);
 	}
-	snprintf(name, sizeof(name), "%s.conf" VZCONF_SESSION, c->id);
 	return rc < 0 ? rc : ctpath_unlink(v.dir, name, e);
 }
 

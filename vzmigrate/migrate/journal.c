@@ -617,7 +617,12 @@ journal_append_fields(struct journal *j, const char *event,
 		return rc;
 	}
 	log_debug("journal %s: %.*s", j->what, (int)b.len - 1, b.data);
-	return event_point(event, "after", e);
+	rc = event_point(event, "after", e);
+	if (rc < 0 && e) {
+		/* Like a failed fsync: what is on disk is not known. */
+		j->broken = *e;
+	}
+	return rc;
 }
 
 int
