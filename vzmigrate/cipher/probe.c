@@ -17,6 +17,7 @@
 #define WARM_GROWTH 4
 #define WARM_BYTES_MAX ((uint64_t)256 << 20)
 #define WANTED_CYCLES 14 /* the time of a round follows from it */
+#define WARM_SHARE 4	 /* warming takes at most a quarter of the budget */
 #define ALONE_ROUNDS 3	 /* of a single candidate, to tell its speed */
 /* A round may last this many times what was expected before it is a stall. */
 #define STALL_FACTOR 20
@@ -28,9 +29,10 @@ struct run {
 	const struct probe_ops *ops;
 	void *arg;
 	int64_t deadline_us; /* of measuring */
-	int64_t round_us;    /* what a round should last */
-	size_t looked;	     /* looks made */
-	bool late;	     /* the budget ran out within a round */
+	int64_t round_us;    /* what a round should last undisturbed */
+	double slow;   /* how much longer rounds last than that, on average */
+	size_t looked; /* looks made */
+	bool late;     /* the budget ran out within a round */
 };
 
 static int64_t
@@ -166,14 +168,13 @@ one_round(struct run *r, size_t i, uint64_t bytes, struct probe_sample *s,
 	return 0;
 }
 
-/* What a round without a hiccup does: one that the machine held up must not
- * make the next ones so short that they measure nothing but their ends. */
+/* Of the last rounds: one that the machine held up counts for half. */
 static void
 note_guess(struct probe_cand *c, const struct probe_sample *s)
 {
 	double rate = (double)s->bytes / (double)s->us;
 
-	c->guess = rate > c->guess ? rate : (3 * c->guess + rate) / 4;
+	c->guess = c->guess > 0 ? (c->guess + rate) / 2 : rate;
 }
 
 static int
@@ -222,10 +223,13 @@ static int
 warm(struct run *r, size_t i, struct err *e)
 {
 	struct probe_cand *c = &r->p->cands[i];
+	int64_t until =
+		now(r) + r->o->budget_ms * 1000 / WARM_SHARE / (int64_t)r->p->n;
 	uint64_t bytes = r->ops->unit;
 	int enough = 0;
 
-	while (enough < 2 && bytes <= WARM_BYTES_MAX) {
+	while (enough < 2 && bytes <= WARM_BYTES_MAX &&
+	       (now(r) < until || c->guess == 0)) {
 		struct probe_sample s = { 0 };
 		int rc = one_round(r, i, bytes, &s, e);
 
@@ -242,9 +246,6 @@ warm(struct run *r, size_t i, struct err *e)
 static int
 warm_all(struct run *r, struct err *e)
 {
-	size_t n;
-	int64_t us;
-
 	for (size_t i = 0; i < r->p->n && !r->late; i++) {
 		int rc = r->p->cands[i].state == PROBE_OPEN ? warm(r, i, e) : 0;
 
@@ -252,18 +253,29 @@ warm_all(struct run *r, struct err *e)
 			return rc;
 		}
 	}
-	n = count(r, PROBE_OPEN);
-	us = (r->deadline_us - now(r)) / (int64_t)(n ? n : 1) / WANTED_CYCLES;
-	r->round_us = us < PROBE_ROUND_MIN_US	? PROBE_ROUND_MIN_US
-		      : us > PROBE_ROUND_MAX_US ? PROBE_ROUND_MAX_US
-						: us;
 	return 0;
 }
 
 /* ---- measuring ---- */
 
+/* How long rounds are to be: so that enough of them fit, on a machine that is
+ * busy with other things as well. */
+static void
+set_round_time(struct run *r)
+{
+	size_t n = count(r, PROBE_OPEN), c = r->p->cycles;
+	size_t cycles = c + 4 < WANTED_CYCLES ? WANTED_CYCLES - c : 4;
+	double us = (double)(r->deadline_us - now(r)) / (double)(n ? n : 1) /
+		    (double)cycles / r->slow;
+
+	r->round_us = us < PROBE_ROUND_MIN_US	? PROBE_ROUND_MIN_US
+		      : us > PROBE_ROUND_MAX_US ? PROBE_ROUND_MAX_US
+						: (int64_t)us;
+}
+
 /* Whether a whole cycle fits into what is left. A single round that would not
- * is no reason to measure some candidates more often than others. */
+ * is no reason to measure some candidates more often than others. But the first
+ * is begun in any case. */
 static bool
 cycle_fits(const struct run *r)
 {
@@ -274,7 +286,17 @@ cycle_fits(const struct run *r)
 			us += expected_us(r, &r->p->cands[i]);
 		}
 	}
-	return (double)(r->deadline_us - now(r)) > us * 1.05;
+	return r->p->cycles == 0 ||
+	       (double)(r->deadline_us - now(r)) > us * r->slow;
+}
+
+static void
+note_slow(struct run *r, double expected, int64_t us)
+{
+	double x = expected > 0 ? (double)us / expected : 1;
+
+	x = x < 1 ? 1 : x > 10 ? 10 : x;
+	r->slow = (7 * r->slow + x) / 8;
 }
 
 static int
@@ -293,6 +315,7 @@ cycle(struct run *r, struct err *e)
 		}
 		rc = one_round(r, i, bytes_for(r, c), &s, e);
 		if (rc == 1) {
+			note_slow(r, expected_us(r, c), s.us);
 			note_guess(c, &s);
 			rc = keep(c, &s, e);
 		}
@@ -399,7 +422,11 @@ measure(struct run *r, struct err *e)
 	int rc = warm_all(r, e);
 
 	r->p->end = PROBE_END_BUDGET;
-	while (rc == 0 && !r->late && count(r, PROBE_OPEN) && cycle_fits(r)) {
+	while (rc == 0 && !r->late && count(r, PROBE_OPEN)) {
+		set_round_time(r);
+		if (!cycle_fits(r)) {
+			break;
+		}
 		rc = cycle(r, e);
 		if (rc < 0 || r->late) {
 			break;
@@ -456,7 +483,7 @@ int
 probe_run(struct probe *p, const struct probe_opts *o,
 	  const struct probe_ops *ops, void *arg, struct err *e)
 {
-	struct run r = { .p = p, .o = o, .ops = ops, .arg = arg };
+	struct run r = { .p = p, .o = o, .ops = ops, .arg = arg, .slow = 1 };
 	int64_t from;
 	int rc = open_all(&r, e);
 

@@ -6,8 +6,8 @@
  *
  * - All connections are opened before anything is measured, one after another;
  *   they have a bound of their own.
- * - Each candidate is warmed by rounds that do not count: they grow until one
- *   lasts PROBE_WARM_US, and tell how large the real ones are to be.
+ * - Each candidate is warmed by rounds that do not count: they grow until two
+ *   last PROBE_WARM_US, and tell how large the real ones are to be.
  * - Then interleaved rounds (A B C, B C A, ...), so that a machine that drifts
  *   treats all alike and nobody is always the first. All rounds last about the
  *   same time, and each ends with the other side's word that it has all.
@@ -36,7 +36,7 @@
 #define PROBE_LOOKS 3
 #define PROBE_ROUNDS_MAX 256
 #define PROBE_WARM_US 25000
-#define PROBE_ROUND_MIN_US 50000 /* shorter ones measure the scheduler */
+#define PROBE_ROUND_MIN_US 40000 /* shorter ones measure the scheduler */
 #define PROBE_ROUND_MAX_US 250000
 #define PROBE_BEHIND 0.75
 #define PROBE_BEHIND_ROUNDS 4

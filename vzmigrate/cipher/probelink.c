@@ -27,8 +27,9 @@
 #define UNIT 8192
 #define FRAME_BYTES (128u << 10)
 #define KEEPALIVE_MS 400 /* a link is dead after 15 of them */
-#define GREETING_MS 5000
-#define BLOCK 65536 /* of dd, for the bulk */
+#define GREETING_MS 2500
+#define WATCH_GRACE_MS 200 /* what has a deadline says more */
+#define BLOCK 65536	   /* of dd, for the bulk */
 #define SHELL_RANDOM                                          \
 	(4 << 20) /* sent over and over; far beyond what zlib \
 		     looks back (32 KiB) */
@@ -143,7 +144,7 @@ watch_end(struct probelink *pl, int rc, struct err *e)
 	pl->deadline = IO_FOREVER;
 	bitten = pl->bitten && !pl->interrupted;
 	pthread_mutex_unlock(&pl->lock);
-	if (rc < 0 && bitten) {
+	if (rc == E_CANCELLED && bitten) {
 		return err_set(e, E_TIMEOUT,
 			       "it stalled: no connection in "
 			       "time");
@@ -356,7 +357,7 @@ op_open(size_t i, int64_t ms, void *arg, struct err *e)
 	int64_t deadline = io_deadline(ms);
 	int rc;
 
-	watch_begin(pl, i, deadline);
+	watch_begin(pl, i, deadline + WATCH_GRACE_MS);
 	rc = open_sink(pl, i, deadline, e);
 	rc = watch_end(pl, rc, e);
 	if (rc < 0) {

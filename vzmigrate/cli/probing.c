@@ -9,6 +9,7 @@
 
 #include "cli/probing.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,9 @@
 #include "ssh/kexprobe.h"
 
 #define KEX_MS 5000
-#define FIRST_MS 10000 /* each wait of the connection that may ask */
+#define FIRST_MS 10000	   /* each wait of the connection that may ask */
+#define FIRST_PAUSE_MS 100 /* before it is tried again; doubling */
+#define FIRST_PAUSE_MAX_MS 800
 
 struct probing {
 	const struct options *o;
@@ -203,6 +206,26 @@ measure(struct probing *g, const struct conn_params *p, struct err *e)
 	return rc == E_NOT_FOUND ? explain_none(g, e) : rc;
 }
 
+/* Here the host key is checked and a password may be asked for; the others go
+ * by it. The server may still count the connection before (MaxStartups): where
+ * it answered a moment ago, a refusal is met with patience. */
+static int
+open_first(struct probing *g, const struct conn_params *p, struct err *e)
+{
+	int pause = FIRST_PAUSE_MS, rc;
+
+	while ((rc = conn_open(p, &g->first, e)) == E_CONNECT &&
+	       *g->kex.banner && pause <= FIRST_PAUSE_MAX_MS &&
+	       !strstr(e->text, "no algorithm in common") &&
+	       !*(const volatile int *)g->stop) {
+		log_debug("%s; trying again", e->text);
+		poll(NULL, 0, pause);
+		pause *= 2;
+		err_clear(e);
+	}
+	return rc;
+}
+
 static int
 probe_it(struct probing *g, struct err *e)
 {
@@ -214,10 +237,8 @@ probe_it(struct probing *g, struct err *e)
 	if (rc < 0) {
 		return rc;
 	}
-	/* Here the host key is checked and a password may be asked for; the
-	 * others go by it. */
 	p.timeout_ms = FIRST_MS;
-	rc = conn_open(&p, &g->first, e);
+	rc = open_first(g, &p, e);
 	rc = rc < 0 ? rc : candidates(g, e);
 	rc = rc < 0 ? rc : measure(g, &p, e);
 	if (rc == 0) {
