@@ -22,7 +22,6 @@
 
 #include "base/digest.h"
 #include "base/err.h"
-#include "base/log.h"
 #include "fs/meta.h"
 #include "fsfix.h"
 
@@ -61,7 +60,7 @@ static void
 apply_ok(int fd, const char *name, const struct meta *m)
 {
 	struct err e = { 0 };
-	int rc = meta_apply(fd, name, -1, m, META_STRICT, name, &e);
+	int rc = meta_apply(fd, name, -1, m, NULL, &e);
 
 	if (rc) {
 		print_error("%s\n", e.text);
@@ -249,19 +248,23 @@ test_beyond(void **state)
 	EACH_FS(fs, fd, path)
 	{
 		struct meta m = { .type = FS_FIFO, .perm = 0600 };
+		struct meta_loss loss;
 		struct err e = { 0 };
 		int cuts = strcmp(fs, "ext4") == 0 || strcmp(fs, "xfs") == 0;
 
 		m.mtime.sec = 253402300799; /* year 9999 */
 		assert_int_equal(meta_mknod(fd, "p", &m, &e), 0);
 		if (strcmp(fs, "here") != 0) {
-			assert_int_equal(meta_apply(fd, "p", -1, &m,
-						    META_STRICT, "p", &e),
-					 cuts ? E_UNSUPPORTED : 0);
+			assert_int_equal(
+				meta_apply(fd, "p", -1, &m, NULL, &e),
+				cuts ? E_UNSUPPORTED : 0);
 			assert_true(!cuts || strstr(e.text, "253402300799"));
-			assert_int_equal(meta_apply(fd, "p", -1, &m, META_WARN,
-						    "p", &e),
-					 0);
+			meta_loss_init(&loss);
+			assert_int_equal(
+				meta_apply(fd, "p", -1, &m, &loss, &e), 0);
+			assert_int_equal(loss.times, cuts);
+			assert_true(!cuts || loss.mtime.sec < m.mtime.sec);
+			meta_loss_fini(&loss);
 		}
 		if (strcmp(fs, "xfs") != 0) {
 			continue;
@@ -423,15 +426,6 @@ test_xattrs(void **state)
 	free(big);
 }
 
-static int warnings;
-
-static void
-count_warning(enum log_level level, const char *line, void *arg)
-{
-	(void)arg;
-	warnings += level == LOGL_WARN && strstr(line, "user.big") != NULL;
-}
-
 /* F4: ext4 says ENOSPC for a value that is too large. */
 static void
 test_xattr_too_large(void **state)
@@ -441,7 +435,8 @@ test_xattr_too_large(void **state)
 	char path[512], name[16];
 	struct err e = { 0 };
 	struct meta m, got;
-	int fd = fsfix_open("ext4", path), h, rc;
+	struct meta_loss loss;
+	int fd = fsfix_open("ext4", path), rc;
 
 	(void)state;
 	if (fd < 0) {
@@ -457,16 +452,19 @@ test_xattr_too_large(void **state)
 	m.xattrs = x;
 	m.xattrs_len = n;
 	m.mtime.sec = 12345;
-	assert_int_equal(meta_apply(fd, "f", -1, &m, META_STRICT, "the/f", &e),
+	assert_int_equal(meta_apply(fd, "f", -1, &m, NULL, &e),
 			 E_UNSUPPORTED);
 	assert_string_equal(e.text,
-			    "the/f: the extended attribute user.big of 65536 "
+			    "the extended attribute user.big of 65536 "
 			    "bytes is too large for this file system");
-	h = log_add_sink(LOGL_WARN, count_warning, NULL);
-	assert_int_equal(meta_apply(fd, "f", -1, &m, META_WARN, "the/f", &e),
-			 0);
-	log_remove_sink(h);
-	assert_int_equal(warnings, 1);
+	meta_loss_init(&loss);
+	assert_int_equal(meta_apply(fd, "f", -1, &m, &loss, &e), 0);
+	assert_true(meta_loss_any(&loss));
+	assert_int_equal(loss.xattrs.len, 9);
+	assert_string_equal(loss.xattrs.data, "user.big");
+	assert_int_equal(loss.flags, 0);
+	assert_false(loss.projid);
+	assert_false(loss.times);
 	read_ok(fd, "f", &got, NULL);
 	assert_int_equal(got.mtime.sec, 12345);
 	assert_int_equal(got.xattrs_len, 0);
@@ -485,9 +483,10 @@ test_xattr_too_large(void **state)
 	for (int i = rc = 0; i < 100 && rc == 0; i++) {
 		snprintf(name, sizeof(name), "f%d", i);
 		x[14] = (uint8_t)i;
-		rc = meta_apply(fd, name, -1, &m, META_WARN, "the/f", &e);
+		rc = meta_apply(fd, name, -1, &m, &loss, &e);
 	}
 	assert_int_equal(rc, E_NOSPACE);
+	meta_loss_fini(&loss);
 	meta_fini(&m);
 	close(fd);
 	fsfix_remove(path);
@@ -500,6 +499,7 @@ test_no_acl(void **state)
 	char path[512], m1[600];
 	struct err e = { 0 };
 	struct meta m, got;
+	struct meta_loss loss;
 	int fd = fsfix_open("ext4", path), d;
 
 	(void)state;
@@ -514,23 +514,30 @@ test_no_acl(void **state)
 	assert_int_equal(mount("none", m1, "ramfs", 0, NULL), 0);
 	d = openat(fd, "ram", O_RDONLY | O_DIRECTORY);
 	fsfix_file(d, "g", 'x', 1);
-	assert_int_equal(meta_apply(d, "g", -1, &m, META_STRICT, "g", &e),
+	assert_int_equal(meta_apply(d, "g", -1, &m, NULL, &e),
 			 E_UNSUPPORTED);
 	assert_non_null(strstr(e.text, "system.posix_acl_access"));
-	assert_int_equal(meta_apply(d, "g", -1, &m, META_WARN, "g", &e), 0);
+	meta_loss_init(&loss);
+	assert_int_equal(meta_apply(d, "g", -1, &m, &loss, &e), 0);
+	assert_string_equal(loss.xattrs.data, "system.posix_acl_access");
+	meta_loss_fini(&loss);
 	meta_read(d, "g", -1, NULL, &got, NULL, &e);
 	assert_int_equal(got.perm, m.perm);
 	assert_int_equal(got.xattrs_len, 0);
 	/* flags: the same */
 	m.xattrs_len = 0;
 	m.flags = FS_NODUMP_FL;
-	assert_int_equal(meta_apply(d, "g", -1, &m, META_STRICT, "g", &e),
+	assert_int_equal(meta_apply(d, "g", -1, &m, NULL, &e),
 			 E_UNSUPPORTED);
 	assert_non_null(strstr(e.text, "\"d\""));
-	assert_int_equal(meta_apply(d, "g", -1, &m, META_WARN, "g", &e), 0);
+	meta_loss_init(&loss);
+	assert_int_equal(meta_apply(d, "g", -1, &m, &loss, &e), 0);
+	assert_int_equal(loss.flags, FS_NODUMP_FL);
+	assert_int_equal(loss.xattrs.len, 0);
+	meta_loss_fini(&loss);
 	m.flags = 0;
 	m.projid = 7;
-	assert_int_equal(meta_apply(d, "g", -1, &m, META_STRICT, "g", &e),
+	assert_int_equal(meta_apply(d, "g", -1, &m, NULL, &e),
 			 E_UNSUPPORTED);
 	assert_non_null(strstr(e.text, "project id 7"));
 	close(d);
@@ -606,14 +613,13 @@ test_nocow(void **state)
 	read_ok(fd, "plain", &plain, NULL);
 	assert_true(c.flags & FS_NOCOW_FL);
 	/* too late */
-	assert_int_equal(meta_apply(fd, "plain", -1, &c, META_STRICT, "plain",
-				    &e),
+	assert_int_equal(meta_apply(fd, "plain", -1, &c, NULL, &e),
 			 E_UNSUPPORTED);
 	assert_non_null(strstr(e.text, "\"C\""));
 	f = openat(fd, "new", O_RDWR | O_CREAT | O_EXCL, 0600);
-	assert_int_equal(meta_apply_early(f, &c, META_STRICT, &e), 0);
+	assert_int_equal(meta_apply_early(f, &c, NULL, &e), 0);
 	assert_int_equal(write(f, "hello", 5), 5);
-	assert_int_equal(meta_apply(fd, "new", f, &c, META_STRICT, "new", &e),
+	assert_int_equal(meta_apply(fd, "new", f, &c, NULL, &e),
 			 0);
 	close(f);
 	read_ok(fd, "new", &got, NULL);
@@ -623,9 +629,9 @@ test_nocow(void **state)
 	assert_int_equal(mkdirat(fd, "d", 0700), 0);
 	assert_int_equal(set_flags(fd, "d", FS_NOCOW_FL), 0);
 	f = openat(fd, "d/new", O_RDWR | O_CREAT | O_EXCL, 0600);
-	assert_int_equal(meta_apply_early(f, &plain, META_STRICT, &e), 0);
+	assert_int_equal(meta_apply_early(f, &plain, NULL, &e), 0);
 	assert_int_equal(write(f, "hello", 5), 5);
-	assert_int_equal(meta_apply(fd, "", f, &plain, META_STRICT, "new", &e),
+	assert_int_equal(meta_apply(fd, "", f, &plain, NULL, &e),
 			 0);
 	assert_int_equal(meta_read(fd, "", f, NULL, &got, NULL, &e), 0);
 	assert_same(&plain, &got);
@@ -731,13 +737,13 @@ test_read_errors(void **state)
 	assert_int_equal(m.size, 5000);
 	/* other types and impossible values */
 	assert_int_equal(mkdirat(fd, "d", 0700), 0);
-	assert_int_equal(meta_apply(fd, "d", -1, &m, META_STRICT, "d", &e),
+	assert_int_equal(meta_apply(fd, "d", -1, &m, NULL, &e),
 			 E_CHANGED);
 	assert_int_equal(symlinkat("f", fd, "l"), 0);
-	assert_int_equal(meta_apply(fd, "l", -1, &m, META_STRICT, "l", &e),
+	assert_int_equal(meta_apply(fd, "l", -1, &m, NULL, &e),
 			 E_CHANGED);
 	m.uid = UINT32_MAX;
-	assert_int_equal(meta_apply(fd, "f", -1, &m, META_STRICT, "f", &e),
+	assert_int_equal(meta_apply(fd, "f", -1, &m, NULL, &e),
 			 E_PROTOCOL);
 	assert_int_equal(meta_mknod(fd, "x", &m, &e), E_PROTOCOL);
 	m.type = FS_LNK;

@@ -9,8 +9,11 @@
 #ifdef FAULT_HOOKS
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -49,6 +52,43 @@ rule_acts(const char *rule, size_t i, const char *name)
 	return p + 1;
 }
 
+/* One write, so that lines of several processes do not mix. */
+static void
+trace(const char *name)
+{
+	const char *path = getenv("VZMIGRATE_FAULT_TRACE");
+	char line[256];
+	int fd, n;
+
+	if (!path) {
+		return;
+	}
+	n = snprintf(line, sizeof(line), "%s\n", name);
+	fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
+	if (fd < 0) {
+		return;
+	}
+	if (write(fd, line, (size_t)n) < 0) {
+		/* The test misses the name and says so. */
+	}
+	close(fd);
+}
+
+static void
+hold(void)
+{
+	const char *path = getenv("VZMIGRATE_FAULT_HOLD");
+	int fd = path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666) : -1;
+
+	if (fd < 0) {
+		return;
+	}
+	close(fd);
+	while (access(path, F_OK) == 0) {
+		poll(NULL, 0, 10);
+	}
+}
+
 static int
 act(const char *action, const char *name, struct err *e)
 {
@@ -57,6 +97,8 @@ act(const char *action, const char *name, struct err *e)
 		/* Not reached: a signal to oneself is taken at once. */
 	} else if (strncmp(action, "stop", 4) == 0) {
 		raise(SIGSTOP);
+	} else if (strncmp(action, "hold", 4) == 0) {
+		hold();
 	} else if (strncmp(action, "fail", 4) == 0) {
 		return err_sys(e, EIO, "injected fault at %s", name);
 	}
@@ -69,6 +111,7 @@ fault_point(const char *name, struct err *e)
 	const char *rule = getenv("VZMIGRATE_FAULT");
 	const char *todo = NULL;
 
+	trace(name);
 	if (!rule) {
 		return 0;
 	}

@@ -6,13 +6,18 @@
  *
  * The environment variable VZMIGRATE_FAULT holds rules joined by commas:
  *
- *	NAME[:N]=kill|fail|stop
+ *	NAME[:N]=kill|fail|stop|hold
  *
  * NAME is a point's name, or a beginning of one followed by `*`. The rule
  * acts the N-th time (1 by default) that a point matches it: `kill` ends the
  * process with SIGKILL, `fail` makes the call return E_SYSTEM with EIO,
- * `stop` raises SIGSTOP. `VZMIGRATE_FAULT=*:7=kill` kills at the seventh point
+ * `stop` raises SIGSTOP, which stops all threads, `hold` makes this thread
+ * alone wait until the file named by VZMIGRATE_FAULT_HOLD is gone (it makes
+ * that file first). `VZMIGRATE_FAULT=*:7=kill` kills at the seventh point
  * passed, so that a loop over N reaches every one.
+ *
+ * VZMIGRATE_FAULT_TRACE names a file to which the name of each point that is
+ * passed is appended, a line each.
  */
 #ifndef BASE_FAULT_H
 #define BASE_FAULT_H

@@ -106,6 +106,14 @@ explain_agent(void *arg, struct err *e)
 	dial_explain(r->dial, e);
 }
 
+static void
+greeted_agent(void *arg)
+{
+	struct run *r = arg;
+
+	dial_greeted(r->dial);
+}
+
 /* ---- setting up ---- */
 
 static enum log_level
@@ -143,9 +151,11 @@ start(struct run *r, struct err *e)
 	struct srcconn_opts c = {
 		.dial = open_agent,
 		.explain = explain_agent,
+		.greeted = greeted_agent,
 		.greeting_ms = from_env("VZMIGRATE_GREETING_MS", GREETING_MS),
 		.keepalive_ms = (uint32_t)from_env("VZMIGRATE_KEEPALIVE_MS",
 						   KEEPALIVE_MS),
+		.reply_ms = from_env("VZMIGRATE_REPLY_MS", 0),
 	};
 	int rc = start_report(r, e);
 

@@ -170,6 +170,19 @@ beneath_open_reg(int dirfd, const char *name, int flags, struct statx *stx,
 }
 
 int
+beneath_open_own(int dirfd, const char *name, int flags, struct err *e)
+{
+	int fd = -1;
+
+	if (beneath_name_ok(name, strlen(name))) {
+		fd = sys_openat2(dirfd, name,
+				 flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK,
+				 0);
+	}
+	return fd >= 0 ? fd : beneath_open_reg(dirfd, name, flags, NULL, e);
+}
+
+int
 beneath_open(int dirfd, const char *name, int flags, mode_t mode, struct err *e)
 {
 	char shown[NAME_SHOWN];

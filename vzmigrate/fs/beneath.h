@@ -41,6 +41,13 @@ int beneath_open(int dirfd, const char *name, int flags, mode_t mode,
 		 struct err *e);
 
 /*
+ * As beneath_open_reg, for a directory in which nobody but this program makes
+ * names, and a `name` that it knows to be a regular file: its type is not
+ * looked at again first, which saves three system calls.
+ */
+int beneath_open_own(int dirfd, const char *name, int flags, struct err *e);
+
+/*
  * Open the existing regular file `name` (as beneath_open, without O_CREAT)
  * and give its STATX_BASIC_STATS, taken from the same inode, in `*stx` (may be
  * NULL): saves the caller a system call. May block for as long as the kernel

@@ -16,6 +16,7 @@
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -37,13 +38,50 @@ static const struct {
 	{ FSPROBE_MKNOD, "device nodes" },
 	{ FSPROBE_SPARSE, "holes" },
 	{ FSPROBE_FLAG_IA, "immutable and append-only" },
-	{ FSPROBE_FLAG_C, "no-copy-on-write" },
+	{ FSPROBE_FLAG_C, "the inode flag C (no copy on write)" },
 	{ FSPROBE_NSEC, "nanosecond times" },
 	{ FSPROBE_OWNER, "any owner" },
 	{ FSPROBE_NAME_BYTES, "names of any bytes" },
 	{ FSPROBE_PROJID, "project ids" },
-	{ FSPROBE_TIMES, "times before 1970 and after 2106" },
+	{ FSPROBE_TIMES, "times before 1970 or after 2038" },
+	{ FSPROBE_FLAG_S, "synchronous files" },
+	{ FSPROBE_FLAG_COMPR, "the inode flag c (compressed)" },
+	{ FSPROBE_FLAG_D, "synchronous directories" },
+	{ FSPROBE_FLAG_T, "the inode flag T" },
+	{ FSPROBE_FLAG_SU, "the inode flags s and u" },
+	{ FSPROBE_FLAG_J, "the inode flag j" },
+	{ FSPROBE_FLAG_NOTAIL, "the inode flag t" },
+	{ FSPROBE_FLAG_P, "inherited project ids" },
+	{ FSPROBE_FLAG_NODUMP, "the inode flag d" },
+	{ FSPROBE_FLAG_NOATIME, "the inode flag A" },
+	{ FSPROBE_LONG_LINK, "symbolic links of more than 1023 bytes" },
+	{ FSPROBE_TIMES_FAR, "times before 1901 or after 2486" },
+	{ FSPROBE_WIDE_DEV, "device numbers this large" },
 };
+
+/* Inode flags by the capability to have them; `dir`: on directories only. */
+static const struct {
+	uint32_t flags;
+	uint32_t cap;
+	bool dir;
+} flag_caps[] = {
+	{ FS_NOCOW_FL, FSPROBE_FLAG_C, false },
+	{ FS_SYNC_FL, FSPROBE_FLAG_S, false },
+	{ FS_COMPR_FL, FSPROBE_FLAG_COMPR, false },
+	{ FS_DIRSYNC_FL, FSPROBE_FLAG_D, true },
+	{ FS_TOPDIR_FL, FSPROBE_FLAG_T, true },
+	{ FS_SECRM_FL, FSPROBE_FLAG_SU, false },
+	{ FS_UNRM_FL, FSPROBE_FLAG_SU, false },
+	{ FS_JOURNAL_DATA_FL, FSPROBE_FLAG_J, false },
+	{ FS_NOTAIL_FL, FSPROBE_FLAG_NOTAIL, false },
+	{ FS_PROJINHERIT_FL, FSPROBE_FLAG_P, true },
+	{ FS_NODUMP_FL, FSPROBE_FLAG_NODUMP, false },
+	{ FS_NOATIME_FL, FSPROBE_FLAG_NOATIME, false },
+	{ FS_IMMUTABLE_FL, FSPROBE_FLAG_IA, false },
+	{ FS_APPEND_FL, FSPROBE_FLAG_IA, false },
+};
+
+#define FLAG_CAPS (sizeof(flag_caps) / sizeof(flag_caps[0]))
 
 /* Types by statfs f_type, with the most links that an inode may have
  * (ext4: EXT4_LINK_MAX; xfs: XFS_MAXLINK; btrfs: BTRFS_LINK_MAX is u32 but a
@@ -138,6 +176,25 @@ try_flags(int fd, int flags)
 	return (back & flags) == flags;
 }
 
+/* Where one of a capability's flags is refused it is not there. */
+static uint32_t
+try_flag_caps(int fd, bool dir)
+{
+	uint32_t got = 0, lacking = 0;
+
+	for (size_t i = 0; i < FLAG_CAPS; i++) {
+		if (flag_caps[i].dir != dir) {
+			continue;
+		}
+		if (try_flags(fd, (int)flag_caps[i].flags)) {
+			got |= flag_caps[i].cap;
+		} else {
+			lacking |= flag_caps[i].cap;
+		}
+	}
+	return got & ~lacking;
+}
+
 static bool
 try_projid(int fd)
 {
@@ -182,10 +239,7 @@ try_file(int fd)
 	uint32_t caps = 0;
 
 	/* NOCOW before the first byte. */
-	caps |= try_flags(fd, FS_NOCOW_FL) ? FSPROBE_FLAG_C : 0;
-	caps |= try_flags(fd, FS_IMMUTABLE_FL) && try_flags(fd, FS_APPEND_FL)
-			? FSPROBE_FLAG_IA
-			: 0;
+	caps |= try_flag_caps(fd, false);
 	caps |= try_projid(fd) ? FSPROBE_PROJID : 0;
 	caps |= try_sparse(fd) ? FSPROBE_SPARSE : 0;
 	caps |= fchown(fd, 4294967294u, 100000) == 0 ? FSPROBE_OWNER : 0;
@@ -194,6 +248,29 @@ try_file(int fd)
 	caps |= try_time(fd, -2, 0) && try_time(fd, 4323369600, 0)
 			? FSPROBE_TIMES
 			: 0;
+	/* 1900 and 2487 */
+	caps |= try_time(fd, -2208988800, 0) && try_time(fd, 16320000000, 0)
+			? FSPROBE_TIMES_FAR
+			: 0;
+	return caps;
+}
+
+static uint32_t
+try_dir(int dir)
+{
+	uint32_t caps = try_flag_caps(dir, true);
+	char target[FSPROBE_LINK_LEN + 1];
+
+	memset(target, 'l', FSPROBE_LINK_LEN);
+	target[FSPROBE_LINK_LEN] = '\0';
+	caps |= symlinkat(target, dir, "l") == 0 ? FSPROBE_LONG_LINK : 0;
+	caps |= mknodat(dir, "wh", S_IFCHR, 0) == 0 ? FSPROBE_MKNOD : 0;
+	/* major and minor as wide as Linux has them */
+	caps |= mknodat(dir, "wd", S_IFCHR, makedev(4095, 1048575)) == 0
+			? FSPROBE_WIDE_DEV
+			: 0;
+	caps |= mkdirat(dir, "\xff\xfe\n\x1b", 0700) == 0 ? FSPROBE_NAME_BYTES
+							  : 0;
 	return caps;
 }
 
@@ -207,7 +284,10 @@ fill_sizes(int fd, struct fsprobe *p)
 	if (fstatfs(fd, &sf) < 0) {
 		return;
 	}
-	p->bytes_free = (uint64_t)sf.f_bfree * (uint64_t)sf.f_bsize;
+	/* One that keeps no count, as ramfs, says 0 of 0. */
+	p->bytes_free = sf.f_blocks
+				? (uint64_t)sf.f_bfree * (uint64_t)sf.f_bsize
+				: UINT64_MAX;
 	p->inodes_free = sf.f_files ? (uint64_t)sf.f_ffree : UINT64_MAX;
 	for (i = 0; i < n && types[i].magic != (uint32_t)sf.f_type; i++) {
 		;
@@ -251,19 +331,105 @@ fsprobe_run(int dirfd, struct fsprobe *p, struct err *e)
 	} else {
 		p->caps = try_file(fd);
 		p->caps |= try_xattrs(fd, &p->xattr_max);
-		p->caps |=
-			mknodat(dir, "wh", S_IFCHR, 0) == 0 ? FSPROBE_MKNOD : 0;
-		p->caps |= mkdirat(dir, "\xff\xfe\n\x1b", 0700) == 0
-				   ? FSPROBE_NAME_BYTES
-				   : 0;
+		p->caps |= try_dir(dir);
 		if (write(fd, "x", 1) != 1) {
 			rc = err_sys(e, errno, "cannot write a scratch file");
 		}
 	}
+	/* Where an open file is removed it only changes its name (NFS, FUSE).
+	 */
+	close_fd(&fd);
+	fd = -1;
 	if (remove_tree(dirfd, name, NULL, rc < 0 ? NULL : e) < 0 && rc == 0) {
 		rc = err_wrap(e, "cannot remove the scratch directory");
 	}
 	return rc;
+}
+
+uint32_t
+fsprobe_flag_caps(uint32_t flags)
+{
+	uint32_t caps = 0;
+
+	for (size_t i = 0; i < FLAG_CAPS; i++) {
+		caps |= flags & flag_caps[i].flags ? flag_caps[i].cap : 0;
+	}
+	return caps;
+}
+
+uint32_t
+fsprobe_meta_caps(const struct meta *m)
+{
+	uint32_t caps = fsprobe_flag_caps(m->flags);
+	int64_t t = m->mtime.sec;
+
+	caps |= m->projid ? FSPROBE_PROJID : 0;
+	caps |= m->uid || m->gid ? FSPROBE_OWNER : 0;
+	caps |= m->mtime.nsec ? FSPROBE_NSEC : 0;
+	caps |= t < 0 || t > INT32_MAX ? FSPROBE_TIMES : 0;
+	/* ext4, xfs from 1901; xfs to 2486, ext4 to 2446: what is between is
+	 * met when it is set */
+	caps |= t < INT32_MIN || t > 16299260424 ? FSPROBE_TIMES_FAR : 0;
+	if (m->type == FS_CHR || m->type == FS_BLK) {
+		caps |= FSPROBE_MKNOD;
+		caps |= m->major > 511 || m->minor > 262143 ? FSPROBE_WIDE_DEV
+							    : 0;
+	}
+	if (m->type == FS_LNK && m->target_len >= FSPROBE_LINK_LEN) {
+		caps |= FSPROBE_LONG_LINK;
+	}
+	return caps;
+}
+
+/* The length of the UTF-8 sequence at `p`, 0 for none (RFC 3629). */
+static size_t
+utf8_len(const uint8_t *p, size_t left)
+{
+	size_t n = p[0] < 0x80	 ? 1
+		   : p[0] < 0xc2 ? 0
+		   : p[0] < 0xe0 ? 2
+		   : p[0] < 0xf0 ? 3
+		   : p[0] < 0xf5 ? 4
+				 : 0;
+
+	if (n == 0 || n > left || (p[0] == 0xe0 && p[1] < 0xa0) ||
+	    (p[0] == 0xed && p[1] > 0x9f) || (p[0] == 0xf0 && p[1] < 0x90) ||
+	    (p[0] == 0xf4 && p[1] > 0x8f)) {
+		return 0;
+	}
+	for (size_t i = 1; i < n; i++) {
+		if ((p[i] & 0xc0) != 0x80) {
+			return 0;
+		}
+	}
+	return n;
+}
+
+uint32_t
+fsprobe_name_caps(const char *name, unsigned long len)
+{
+	const uint8_t *p = (const uint8_t *)name;
+
+	for (size_t i = 0, n; i < len; i += n) {
+		n = utf8_len(p + i, len - i);
+		if (n == 0 || p[i] < ' ') {
+			return FSPROBE_NAME_BYTES;
+		}
+	}
+	return 0;
+}
+
+uint32_t
+fsprobe_hints_lost(uint32_t caps)
+{
+	uint32_t flags = 0;
+
+	for (size_t i = 0; i < FLAG_CAPS; i++) {
+		if (flag_caps[i].cap & FSPROBE_HINTS & ~caps) {
+			flags |= flag_caps[i].flags;
+		}
+	}
+	return flags;
 }
 
 char *

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "base/log.h"
-
 #define LOCKS (FS_IMMUTABLE_FL | FS_APPEND_FL)
 #define EARLY (FS_NOCOW_FL | FS_COMPR_FL)
 #define LETTERS_MAX 34
@@ -98,53 +96,50 @@ names(uint32_t bits, char out[LETTERS_MAX])
 }
 
 static int
-refused(int errnum, const char *what, enum meta_policy policy, const char *path,
-	struct err *e)
+refused(int errnum, const char *what, struct meta_loss *loss, struct err *e)
 {
-	char text[ERR_TEXT_MAX];
-
 	if (errnum == EIO || errnum == EROFS || errnum == ENOMEM ||
 	    errnum == ENOSPC || errnum == EDQUOT) {
-		return err_sys(e, errnum, "%s: cannot set %s", path, what);
+		return err_sys(e, errnum, "cannot set %s", what);
 	}
-	snprintf(text, sizeof(text), "%s: this file system refuses %s: %s",
-		 path, what, errnum ? strerror(errnum) : "it has no effect");
-	if (policy == META_WARN) {
-		log_warn("%s", text);
-		return 0;
-	}
-	return err_set(e, E_UNSUPPORTED, "%s", text);
+	return meta_refuse(loss, e, "this file system refuses %s: %s", what,
+			   errnum ? strerror(errnum) : "it has no effect");
 }
 
 /* Make the bits of `mask` as in `want`. All at once; where that is refused
  * and it is not an error, one by one, to have at least the others. */
 static int
-change_flags(int fd, uint32_t mask, uint32_t want, enum meta_policy policy,
-	     const char *path, struct err *e)
+change_flags(int fd, uint32_t mask, uint32_t want,
+	     const struct iflags_now *known, struct meta_loss *loss,
+	     struct err *e)
 {
 	char what[64], list[LETTERS_MAX];
 	uint32_t now = 0, after = 0;
 	int errnum = 0;
 
 	want &= mask;
-	if (get_flags(fd, &now) < 0) {
+	if (known && known->known) {
+		now = known->flags;
+	} else if (get_flags(fd, &now) < 0) {
 		if (!unsupported(errno)) {
-			return err_sys(e, errno, "%s: cannot read inode flags",
-				       path);
+			return err_sys(e, errno, "cannot read inode flags");
 		}
 		if (want == 0) {
 			return 0;
 		}
+		if (loss) {
+			loss->flags |= want;
+		}
 		snprintf(what, sizeof(what), "the inode flags \"%s\"",
 			 names(want, list));
-		return refused(EOPNOTSUPP, what, policy, path, e);
+		return refused(EOPNOTSUPP, what, loss, e);
 	}
 	if ((now & mask) == want) {
 		return 0;
 	}
 	if (set_flags(fd, (now & ~mask) | want) < 0) {
 		errnum = errno;
-		for (size_t i = 0; policy == META_WARN && i < 32; i++) {
+		for (size_t i = 0; loss && i < 32; i++) {
 			uint32_t bit = 1u << i;
 
 			if ((now ^ want) & mask & bit &&
@@ -154,29 +149,32 @@ change_flags(int fd, uint32_t mask, uint32_t want, enum meta_policy policy,
 		}
 	}
 	if (get_flags(fd, &after) < 0) {
-		return err_sys(e, errno, "%s: cannot read inode flags", path);
+		return err_sys(e, errno, "cannot read inode flags");
 	}
 	if ((after & mask) == want) {
 		return 0;
 	}
+	if (loss) {
+		loss->flags |= (after ^ want) & mask;
+	}
 	snprintf(what, sizeof(what), "to change the inode flags \"%s\"",
 		 names((after ^ want) & mask, list));
-	return refused(errnum, what, policy, path, e);
+	return refused(errnum, what, loss, e);
 }
 
 static int
-change_projid(int fd, uint32_t projid, enum meta_policy policy,
-	      const char *path, struct err *e)
+change_projid(int fd, uint32_t projid, struct meta_loss *loss, struct err *e)
 {
 	struct fsxattr x;
 	char what[32];
+	int errnum;
 
 	memset(&x, 0, sizeof(x));
 	if (ioctl(fd, FS_IOC_FSGETXATTR, &x) < 0) {
 		if (!unsupported(errno)) {
-			return err_sys(e, errno,
-				       "%s: cannot read the project id", path);
+			return err_sys(e, errno, "cannot read the project id");
 		}
+		errnum = errno;
 		if (projid == 0) {
 			return 0;
 		}
@@ -188,59 +186,65 @@ change_projid(int fd, uint32_t projid, enum meta_policy policy,
 		if (ioctl(fd, FS_IOC_FSSETXATTR, &x) == 0) {
 			return 0;
 		}
+		errnum = errno;
+	}
+	if (loss) {
+		loss->projid = true;
 	}
 	snprintf(what, sizeof(what), "project id %u", projid);
-	return refused(errno, what, policy, path, e);
+	return refused(errnum, what, loss, e);
+}
+
+int
+iflags_begin(int fd, struct iflags_now *now, struct err *e)
+{
+	now->flags = 0;
+	now->known = get_flags(fd, &now->flags) == 0;
+	if (!(now->flags & LOCKS)) {
+		return 0;
+	}
+	if (set_flags(fd, now->flags & ~(uint32_t)LOCKS) < 0) {
+		return err_sys(e, errno,
+			       "cannot clear immutable or append-only");
+	}
+	now->known = false; /* what became of them is to be looked at */
+	return 0;
 }
 
 int
 iflags_unlock(int fd, uint32_t *had, struct err *e)
 {
-	uint32_t now = 0;
+	struct iflags_now now;
+	int rc = iflags_begin(fd, &now, e);
 
 	if (had) {
-		*had = 0;
+		*had = rc == 0 ? now.flags & LOCKS : 0;
 	}
-	if (get_flags(fd, &now) < 0 || !(now & LOCKS)) {
-		return 0;
-	}
-	if (set_flags(fd, now & ~(uint32_t)LOCKS) < 0) {
-		return err_sys(e, errno,
-			       "cannot clear immutable or append-only");
-	}
-	if (had) {
-		*had = now & LOCKS;
-	}
-	return 0;
+	return rc;
 }
 
 int
 iflags_apply_early(int fd, uint32_t flags, uint32_t projid,
-		   enum meta_policy policy, const char *path, struct err *e)
+		   struct meta_loss *loss, struct err *e)
 {
-	int rc = change_flags(fd, EARLY, flags, META_STRICT, path, e);
+	int rc = change_flags(fd, EARLY, flags, NULL, loss, e);
 
-	if (rc == 0) {
-		rc = change_projid(fd, projid, META_STRICT, path, e);
-	}
-	/* The warning comes from meta_apply, which knows the path. */
-	return rc == E_UNSUPPORTED && policy == META_WARN ? 0 : rc;
+	return rc < 0 ? rc : change_projid(fd, projid, loss, e);
 }
 
 int
-iflags_apply(int fd, uint32_t flags, uint32_t projid, enum meta_policy policy,
-	     const char *path, struct err *e)
+iflags_apply(int fd, const struct iflags_now *now, uint32_t flags,
+	     uint32_t projid, struct meta_loss *loss, struct err *e)
 {
-	int rc = change_projid(fd, projid, policy, path, e);
+	int rc = change_projid(fd, projid, loss, e);
 
 	return rc < 0 ? rc
-		      : change_flags(fd, META_FLAGS & ~LOCKS, flags, policy,
-				     path, e);
+		      : change_flags(fd, META_FLAGS & ~LOCKS, flags, now, loss,
+				     e);
 }
 
 int
-iflags_lock(int fd, uint32_t flags, enum meta_policy policy, const char *path,
-	    struct err *e)
+iflags_lock(int fd, uint32_t flags, struct meta_loss *loss, struct err *e)
 {
 	struct fsxattr x;
 
@@ -258,5 +262,5 @@ iflags_lock(int fd, uint32_t flags, enum meta_policy policy, const char *path,
 			return 0;
 		}
 	}
-	return change_flags(fd, LOCKS, flags, policy, path, e);
+	return change_flags(fd, LOCKS, flags, NULL, loss, e);
 }

@@ -6,6 +6,7 @@
 #ifndef FS_IFLAGS_H
 #define FS_IFLAGS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/err.h"
@@ -22,16 +23,22 @@ int iflags_unlock(int fd, uint32_t *had, struct err *e);
 /* While a file is empty: NOCOW and COMPR exactly, then the project id. What is
  * refused is E_UNSUPPORTED with META_STRICT and ignored with META_WARN. */
 int iflags_apply_early(int fd, uint32_t flags, uint32_t projid,
-		       enum meta_policy policy, const char *path,
-		       struct err *e);
+		       struct meta_loss *loss, struct err *e);
+
+/* As iflags_unlock, and tells in `*now` the flags that are left, or that they
+ * are not known: for iflags_apply, which then need not ask. */
+struct iflags_now {
+	uint32_t flags;
+	bool known;
+};
+int iflags_begin(int fd, struct iflags_now *now, struct err *e);
 
 /* Project id, and all META_FLAGS but immutable and append-only (which are
- * taken to be clear). Refusals as in xattr_apply. */
-int iflags_apply(int fd, uint32_t flags, uint32_t projid,
-		 enum meta_policy policy, const char *path, struct err *e);
+ * taken to be clear). The text names nothing, as with all of these. */
+int iflags_apply(int fd, const struct iflags_now *now, uint32_t flags,
+		 uint32_t projid, struct meta_loss *loss, struct err *e);
 
 /* Set immutable and append-only as in `flags`; nothing else is touched. */
-int iflags_lock(int fd, uint32_t flags, enum meta_policy policy,
-		const char *path, struct err *e);
+int iflags_lock(int fd, uint32_t flags, struct meta_loss *loss, struct err *e);
 
 #endif

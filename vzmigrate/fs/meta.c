@@ -10,21 +10,21 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/escape.h"
-#include "base/log.h"
 #include "fs/beneath.h"
 #include "fs/iflags.h"
 #include "fs/xattr.h"
 
-#define NAME_SHOWN 1024
+#define BTRFS_COMPRESSION "btrfs.compression"
 #define ENC_HEAD 96    /* fixed part of the canonical form, bytes */
 #define ENC_STACK 4096 /* canonical forms up to this are hashed at once */
 
@@ -161,7 +161,6 @@ int
 meta_read(int dirfd, const char *name, int fd, const struct statx *stx,
 	  struct meta *m, struct meta_ident *id, struct err *e)
 {
-	char shown[NAME_SHOWN];
 	struct statx now;
 	int rc = 0;
 
@@ -183,11 +182,6 @@ meta_read(int dirfd, const char *name, int fd, const struct statx *stx,
 	}
 	if (rc < 0) {
 		meta_fini(m);
-		if (rc != E_NOT_FOUND && rc != E_DENIED) {
-			err_wrap(e, "%s",
-				 escape_bytes(shown, sizeof(shown), name,
-					      strlen(name)));
-		}
 	}
 	return rc;
 }
@@ -201,15 +195,12 @@ meta_mknod(int dirfd, const char *name, const struct meta *m, struct err *e)
 		[FS_FIFO] = S_IFIFO,
 		[FS_SOCK] = S_IFSOCK,
 	};
-	char shown[NAME_SHOWN];
 	int rc;
 
-	escape_bytes(shown, sizeof(shown), name, strlen(name));
 	if (!beneath_name_ok(name, strlen(name)) ||
 	    (m->type == FS_LNK && (!m->target || m->target_len == 0 ||
 				   strlen(m->target) != m->target_len))) {
-		return err_set(e, E_PROTOCOL, "%s: impossible name or target",
-			       shown);
+		return err_set(e, E_PROTOCOL, "impossible name or target");
 	}
 	switch (m->type) {
 	case FS_LNK:
@@ -223,32 +214,68 @@ meta_mknod(int dirfd, const char *name, const struct meta *m, struct err *e)
 			     makedev(m->major, m->minor));
 		break;
 	default:
-		return err_set(e, E_PROTOCOL, "%s: not made by mknod", shown);
+		return err_set(e, E_PROTOCOL, "not made by mknod");
 	}
 	if (rc < 0 && errno == EEXIST) {
-		return err_set(e, E_EXISTS, "%s: exists", shown);
+		return err_set(e, E_EXISTS, "exists");
 	}
 	/* xfs: targets up to 1023 bytes, minors up to 2^18 - 1 */
 	if (rc < 0 && m->type == FS_LNK && errno == ENAMETOOLONG) {
 		return err_set(e, E_UNSUPPORTED,
-			       "%s: this file system holds no symbolic link "
-			       "of %zu bytes",
-			       shown, m->target_len);
+			       "this file system holds no symbolic link of "
+			       "%zu bytes",
+			       m->target_len);
 	}
 	if (rc < 0 && m->type != FS_LNK && errno == EINVAL) {
 		return err_set(e, E_UNSUPPORTED,
-			       "%s: this file system holds no device %u:%u",
-			       shown, m->major, m->minor);
+			       "this file system holds no device %u:%u",
+			       m->major, m->minor);
 	}
-	return rc < 0 ? err_sys(e, errno, "cannot create %s", shown) : 0;
+	return rc < 0 ? err_sys(e, errno, "cannot create") : 0;
+}
+
+void
+meta_loss_init(struct meta_loss *l)
+{
+	memset(l, 0, sizeof(*l));
+	buf_init(&l->xattrs, 1 << 20);
+}
+
+void
+meta_loss_fini(struct meta_loss *l)
+{
+	buf_fini(&l->xattrs);
+}
+
+bool
+meta_loss_any(const struct meta_loss *l)
+{
+	return l->why[0] != '\0';
 }
 
 int
-meta_apply_early(int fd, const struct meta *m, enum meta_policy policy,
+meta_refuse(struct meta_loss *l, struct err *e, const char *fmt, ...)
+{
+	char text[META_WHY_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (!l) {
+		return err_set(e, E_UNSUPPORTED, "%s", text);
+	}
+	if (!meta_loss_any(l)) {
+		memcpy(l->why, text, sizeof(text));
+	}
+	return 0;
+}
+
+int
+meta_apply_early(int fd, const struct meta *m, struct meta_loss *loss,
 		 struct err *e)
 {
-	return iflags_apply_early(fd, m->flags, m->projid, policy, "new file",
-				  e);
+	return iflags_apply_early(fd, m->flags, m->projid, loss, e);
 }
 
 static void
@@ -261,104 +288,130 @@ to_timespec(const struct meta *m, struct timespec ts[2])
 }
 
 /*
- * File systems cut times that they cannot hold to their limits, silently.
- * All of them hold 1970 to 2038. Nanoseconds are not looked at here: a file
- * system has them or has not, which fsprobe finds.
+ * File systems cut a time that they cannot hold without a word. Times of
+ * 1970 to 2038 fit everywhere, but for their nanoseconds, which are looked for
+ * before anything is copied; so only a run that goes on without them asks
+ * after each.
  */
 static int
-check_times(int fd, const struct meta *m, enum meta_policy policy,
-	    const char *path, struct err *e)
+check_time(int fd, const struct meta *m, struct meta_loss *loss, struct err *e)
 {
 	struct statx now;
 
-	if (m->mtime.sec >= 0 && m->mtime.sec <= INT32_MAX) {
+	if (!loss && m->mtime.sec >= 0 && m->mtime.sec <= INT32_MAX) {
 		return 0;
 	}
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_MTIME, &now) < 0) {
-		return err_sys(e, errno, "%s: cannot stat", path);
+		return err_sys(e, errno, "cannot stat");
 	}
-	if (now.stx_mtime.tv_sec == m->mtime.sec) {
+	if (now.stx_mtime.tv_sec == m->mtime.sec &&
+	    now.stx_mtime.tv_nsec == m->mtime.nsec) {
 		return 0;
 	}
-	if (policy == META_WARN) {
-		log_warn("%s: this file system does not hold the time %lld",
-			 path, (long long)m->mtime.sec);
+	if (loss) {
+		loss->times = true;
+		loss->mtime.sec = now.stx_mtime.tv_sec;
+		loss->mtime.nsec = now.stx_mtime.tv_nsec;
+	}
+	return meta_refuse(loss, e,
+			   "this file system cannot hold the time %lld.%09u",
+			   (long long)m->mtime.sec, m->mtime.nsec);
+}
+
+/*
+ * On btrfs the flag c brings the attribute btrfs.compression with it, and goes
+ * when that goes. Where only the flag came (ext4 stores it, and compresses
+ * nothing), it cannot be had alone.
+ */
+static int
+check_compression(int fd, const struct meta *m, struct meta_loss *loss,
+		  struct err *e)
+{
+	if (!(m->flags & FS_COMPR_FL) ||
+	    (m->xattrs_len &&
+	     memmem(m->xattrs, m->xattrs_len, BTRFS_COMPRESSION,
+		    strlen(BTRFS_COMPRESSION))) ||
+	    fgetxattr(fd, BTRFS_COMPRESSION, NULL, 0) < 0) {
 		return 0;
 	}
-	return err_set(e, E_UNSUPPORTED,
-		       "%s: this file system does not hold the time %lld", path,
-		       (long long)m->mtime.sec);
+	if (loss) {
+		loss->flags |= FS_COMPR_FL;
+	}
+	return meta_refuse(loss, e,
+			   "this file system does not have the inode flag c "
+			   "without the attribute " BTRFS_COMPRESSION);
 }
 
 static int
-apply_opened(int fd, const struct meta *m, enum meta_policy policy,
-	     const char *path, struct err *e)
+apply_opened(int fd, const struct meta *m, struct meta_loss *loss,
+	     struct err *e)
 {
+	struct iflags_now now;
 	struct timespec ts[2];
-	int rc = iflags_unlock(fd, NULL, e);
+	int rc = iflags_begin(fd, &now, e);
 
 	if (rc < 0) {
-		return err_wrap(e, "%s", path);
+		return rc;
 	}
 	/* chown takes setuid, setgid and the capability away, so it is first
 	 * even where the owner is right already. */
 	if (fchown(fd, m->uid, m->gid) < 0) {
-		return err_sys(e, errno, "%s: cannot give it to %u:%u", path,
-			       m->uid, m->gid);
+		return err_sys(e, errno, "cannot give it to %u:%u", m->uid,
+			       m->gid);
 	}
 	if (fchmod(fd, m->perm) < 0) {
-		return err_sys(e, errno, "%s: cannot set mode %o", path,
-			       m->perm);
+		return err_sys(e, errno, "cannot set mode %o", m->perm);
 	}
-	rc = iflags_apply(fd, m->flags, m->projid, policy, path, e);
+	rc = iflags_apply(fd, &now, m->flags, m->projid, loss, e);
 	if (rc == 0) {
-		rc = xattr_apply(fd, 0, m->xattrs, m->xattrs_len, policy, path,
-				 e);
+		rc = check_compression(fd, m, loss, e);
+	}
+	if (rc == 0) {
+		rc = xattr_apply(fd, 0, m->xattrs, m->xattrs_len, loss, e);
 	}
 	if (rc < 0) {
 		return rc;
 	}
 	to_timespec(m, ts);
 	if (futimens(fd, ts) < 0) {
-		return err_sys(e, errno, "%s: cannot set times", path);
+		return err_sys(e, errno, "cannot set times");
 	}
-	rc = check_times(fd, m, policy, path, e);
-	return rc < 0 ? rc : iflags_lock(fd, m->flags, policy, path, e);
+	rc = check_time(fd, m, loss, e);
+	return rc < 0 ? rc : iflags_lock(fd, m->flags, loss, e);
 }
 
 /* `p` is an O_PATH descriptor of dirfd/name. */
 static int
 apply_named(int dirfd, const char *name, int p, const struct meta *m,
-	    enum meta_policy policy, const char *path, struct err *e)
+	    struct meta_loss *loss, struct err *e)
 {
 	struct timespec ts[2];
 	char proc[32];
 	int rc;
 
 	if (fchownat(p, "", m->uid, m->gid, AT_EMPTY_PATH) < 0) {
-		return err_sys(e, errno, "%s: cannot give it to %u:%u", path,
-			       m->uid, m->gid);
+		return err_sys(e, errno, "cannot give it to %u:%u", m->uid,
+			       m->gid);
 	}
 	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", p);
 	if (m->type != FS_LNK && chmod(proc, m->perm) < 0) {
-		return err_sys(e, errno, "%s: cannot set mode %o", path,
-			       m->perm);
+		return err_sys(e, errno, "cannot set mode %o", m->perm);
 	}
-	rc = xattr_apply(p, 1, m->xattrs, m->xattrs_len, policy, path, e);
+	rc = xattr_apply(p, 1, m->xattrs, m->xattrs_len, loss, e);
 	if (rc < 0) {
 		return rc;
 	}
 	/* By name: AT_EMPTY_PATH would need Linux 5.8 here. */
 	to_timespec(m, ts);
 	if (utimensat(dirfd, name, ts, AT_SYMLINK_NOFOLLOW) < 0) {
-		return err_sys(e, errno, "%s: cannot set times", path);
+		return err_sys(e, errno, "cannot set times");
 	}
-	return check_times(p, m, policy, path, e);
+	return check_time(p, m, loss, e);
 }
 
 int
 meta_apply(int dirfd, const char *name, int fd, const struct meta *m,
-	   enum meta_policy policy, const char *path, struct err *e)
+	   struct meta_loss *loss, struct err *e)
 {
 	cleanup(close_fd) int own = -1;
 	cleanup(close_fd) int p = -1;
@@ -366,30 +419,26 @@ meta_apply(int dirfd, const char *name, int fd, const struct meta *m,
 
 	if (m->uid == UINT32_MAX || m->gid == UINT32_MAX ||
 	    m->atime.nsec > 999999999 || m->mtime.nsec > 999999999) {
-		return err_set(e, E_PROTOCOL, "%s: impossible owner or time",
-			       path);
+		return err_set(e, E_PROTOCOL, "impossible owner or time");
 	}
 	if (fd >= 0) {
-		return apply_opened(fd, m, policy, path, e);
+		return apply_opened(fd, m, loss, e);
 	}
 	p = beneath_open(dirfd, name, O_PATH, 0, e);
 	if (p < 0) {
-		return err_wrap(e, "%s", path);
+		return p;
 	}
 	if (statx(p, "", AT_EMPTY_PATH, STATX_TYPE, &now) < 0) {
-		return err_sys(e, errno, "%s: cannot stat", path);
+		return err_sys(e, errno, "cannot stat");
 	}
 	if (type_of(now.stx_mode) != m->type) {
-		return err_set(e, E_CHANGED, "%s: is of another type", path);
+		return err_set(e, E_CHANGED, "is of another type");
 	}
 	if (m->type != FS_REG && m->type != FS_DIR) {
-		return apply_named(dirfd, name, p, m, policy, path, e);
+		return apply_named(dirfd, name, p, m, loss, e);
 	}
 	own = beneath_reopen(p, O_RDONLY | O_NOATIME, e);
-	if (own < 0) {
-		return err_wrap(e, "%s", path);
-	}
-	return apply_opened(own, m, policy, path, e);
+	return own < 0 ? own : apply_opened(own, m, loss, e);
 }
 
 static uint8_t *

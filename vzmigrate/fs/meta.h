@@ -6,11 +6,13 @@
 #ifndef FS_META_H
 #define FS_META_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <linux/fs.h>
 #include <sys/stat.h>
 
+#include "base/buf.h"
 #include "base/digest.h"
 #include "base/err.h"
 
@@ -41,6 +43,7 @@ struct meta_time {
 #define META_XATTRS_MAX                                              \
 	(960u << 10)	     /* packed bytes on one inode; what fits \
 				into one frame */
+#define META_WHY_MAX 512
 #define META_TARGET_MAX 4095 /* symlink target, bytes (PATH_MAX - 1) */
 
 struct meta {
@@ -78,17 +81,43 @@ void meta_fini(struct meta *m);
  * flags and project id need a descriptor and are read for regular files and
  * directories only (opened here when fd is -1; O_NOATIME where allowed).
  * 0, E_NOT_FOUND when it vanished, E_CHANGED when it is no longer the inode
- * of `stx`, E_LIMIT, E_SYSTEM.
+ * of `stx`, E_LIMIT, E_SYSTEM. The text does not name the object.
  */
 int meta_read(int dirfd, const char *name, int fd, const struct statx *stx,
 	      struct meta *m, struct meta_ident *id, struct err *e);
 
-/* How strict meta_apply is with what the file system cannot hold. */
+/* How strict a run is with what the file system cannot hold. */
 enum meta_policy {
 	META_STRICT = 0, /* an xattr, ACL, flag or time that it refuses is
 			    E_UNSUPPORTED */
 	META_WARN = 1,	 /* a warning is logged, the rest is applied */
 };
+
+/*
+ * What an inode's file system would not hold of the metadata given to it. A
+ * function with a `struct meta_loss *` argument adds to it and goes on where
+ * something is refused; with NULL it ends with E_UNSUPPORTED then. Other
+ * failures (disk full, EIO) are errors with both.
+ */
+struct meta_loss {
+	uint32_t flags; /* META_FLAGS bits that are not as wanted */
+	bool projid;
+	bool times;	       /* mtime is `mtime` instead */
+	struct meta_time mtime;
+	struct buf xattrs;     /* names not as wanted, each with its NUL */
+	char why[META_WHY_MAX]; /* the first refusal; "": there is none */
+};
+
+void meta_loss_init(struct meta_loss *l);
+void meta_loss_fini(struct meta_loss *l);
+
+/* Whether there is any. */
+bool meta_loss_any(const struct meta_loss *l);
+
+/* Note or refuse: with `l` NULL sets E_UNSUPPORTED and that text, else keeps
+ * the first one and returns 0. For the fs folder. */
+int meta_refuse(struct meta_loss *l, struct err *e, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /*
  * Create an object of m's type other than regular file and directory (device,
@@ -100,21 +129,20 @@ int meta_mknod(int dirfd, const char *name, const struct meta *m,
 	       struct err *e);
 
 /* For a just created, empty regular file or a new directory: flags that must
- * be set before content (NOCOW, COMPR) and the project id, which quota counts
- * by. With META_WARN a refusal is left to meta_apply to tell. */
-int meta_apply_early(int fd, const struct meta *m, enum meta_policy policy,
+ * be set before content (NOCOW, COMPR, project id and its inheritance). */
+int meta_apply_early(int fd, const struct meta *m, struct meta_loss *loss,
 		     struct err *e);
 
 /*
  * Make the object carry `m`: owner, mode, xattrs (extra ones are removed,
  * security.capability last), times, then the inode flags, immutable and
- * append-only last. fd as in meta_read. `path` is for messages only. Works on
- * an object that was already given flags (clears i and a first). Devices and
- * others without a descriptor are reached through dirfd and name, never
- * following a symlink.
+ * append-only last. fd as in meta_read. Works on an object that was already
+ * given flags (clears i and a first). Devices and others without a descriptor
+ * are reached through dirfd and name, never following a symlink. The text of
+ * an error does not name the object.
  */
 int meta_apply(int dirfd, const char *name, int fd, const struct meta *m,
-	       enum meta_policy policy, const char *path, struct err *e);
+	       struct meta_loss *loss, struct err *e);
 
 /*
  * The digest of one name in the tree: path (bytes, '/'-joined, relative to

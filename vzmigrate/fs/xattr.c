@@ -22,7 +22,6 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/escape.h"
-#include "base/log.h"
 
 #define FIRST_TRY                                               \
 	1024 /* bytes of a value asked for at first: the kernel \
@@ -312,49 +311,45 @@ disk_full(int fd, size_t value_len)
 /* What to do about a refused attribute. */
 static int
 refused(const struct target *t, int errnum, const char *doing, const char *name,
-	size_t value_len, enum meta_policy policy, const char *path,
-	struct err *e)
+	size_t value_len, struct meta_loss *loss, struct err *e)
 {
-	char shown[4 * XATTR_NAME_MAX + 1], text[ERR_TEXT_MAX];
+	char shown[4 * XATTR_NAME_MAX + 1];
+	int rc = 0;
 
 	escape_bytes(shown, sizeof(shown), name, strlen(name));
 	if (errnum == EIO || errnum == EROFS || errnum == ENOMEM ||
 	    errnum == EDQUOT ||
 	    (errnum == ENOSPC && disk_full(t->fd, value_len))) {
-		return err_sys(e, errnum, "%s: cannot %s %s", path, doing,
-			       shown);
+		return err_sys(e, errnum, "cannot %s %s", doing, shown);
+	}
+	if (loss) {
+		rc = buf_append(&loss->xattrs, name, strlen(name) + 1, e);
+	}
+	if (rc < 0) {
+		return rc;
 	}
 	if (errnum == ENOSPC || errnum == E2BIG || errnum == ERANGE) {
-		snprintf(text, sizeof(text),
-			 "%s: the extended attribute %s of %zu bytes is too "
-			 "large for this file system",
-			 path, shown, value_len);
-	} else {
-		snprintf(text, sizeof(text),
-			 "%s: this file system refuses to %s the extended "
-			 "attribute %s: %s",
-			 path, doing, shown, strerror(errnum));
+		return meta_refuse(loss, e,
+				   "the extended attribute %s of %zu bytes is "
+				   "too large for this file system",
+				   shown, value_len);
 	}
-	if (policy == META_WARN) {
-		log_warn("%s", text);
-		return 0;
-	}
-	return err_set(e, E_UNSUPPORTED, "%s", text);
+	return meta_refuse(loss, e,
+			   "this file system refuses to %s the extended "
+			   "attribute %s: %s",
+			   doing, shown, strerror(errnum));
 }
 
 /* Set one unless it has that value already. */
 static int
 set_one(const struct target *t, const struct item *it, bool present,
-	uint8_t *value, enum meta_policy policy, const char *path,
-	struct err *e)
+	uint8_t *value, struct meta_loss *loss, struct err *e)
 {
 	char name[XATTR_NAME_MAX + 1];
 
 	if (it->name_len > XATTR_NAME_MAX) {
 		return err_set(e, E_PROTOCOL,
-			       "%s: an attribute's name is too "
-			       "long",
-			       path);
+			       "an attribute's name is too long");
 	}
 	memcpy(name, it->name, it->name_len);
 	name[it->name_len] = '\0';
@@ -367,8 +362,7 @@ set_one(const struct target *t, const struct item *it, bool present,
 		}
 	}
 	if (t_set(t, name, it->value, it->value_len) < 0) {
-		return refused(t, errno, "set", name, it->value_len, policy,
-			       path, e);
+		return refused(t, errno, "set", name, it->value_len, loss, e);
 	}
 	return 0;
 }
@@ -397,8 +391,7 @@ in_names(char **names, int n, const struct item *it)
 /* Remove what is in `names` but not in the block; both are sorted. */
 static int
 remove_others(const struct target *t, const uint8_t *packed, size_t len,
-	      char **names, int n, enum meta_policy policy, const char *path,
-	      struct err *e)
+	      char **names, int n, struct meta_loss *loss, struct err *e)
 {
 	size_t at = 0;
 
@@ -410,10 +403,8 @@ remove_others(const struct target *t, const uint8_t *packed, size_t len,
 			size_t used = unpack(packed + at, len - at, &it);
 
 			if (used == 0) {
-				return err_set(
-					e, E_PROTOCOL,
-					"%s: damaged extended attributes",
-					path);
+				return err_set(e, E_PROTOCOL,
+					       "damaged extended attributes");
 			}
 			c = item_cmp(&it, names[i], strlen(names[i]));
 			if (c >= 0) {
@@ -425,7 +416,7 @@ remove_others(const struct target *t, const uint8_t *packed, size_t len,
 		    errno == ENODATA) {
 			continue;
 		}
-		rc = refused(t, errno, "remove", names[i], 0, policy, path, e);
+		rc = refused(t, errno, "remove", names[i], 0, loss, e);
 		if (rc < 0) {
 			return rc;
 		}
@@ -436,8 +427,7 @@ remove_others(const struct target *t, const uint8_t *packed, size_t len,
 /* First all but the capability (`last` 0), then it. */
 static int
 set_all(const struct target *t, const uint8_t *packed, size_t len, int last,
-	char **names, int n, enum meta_policy policy, const char *path,
-	struct err *e)
+	char **names, int n, struct meta_loss *loss, struct err *e)
 {
 	cleanup(free_ptr) uint8_t *value = NULL;
 	struct item it;
@@ -449,7 +439,7 @@ set_all(const struct target *t, const uint8_t *packed, size_t len, int last,
 		used = unpack(packed + at, len - at, &it);
 		if (used == 0) {
 			return err_set(e, E_PROTOCOL,
-				       "%s: damaged extended attributes", path);
+				       "damaged extended attributes");
 		}
 		if ((item_cmp(&it, CAPABILITY, strlen(CAPABILITY)) == 0) !=
 		    last) {
@@ -459,7 +449,7 @@ set_all(const struct target *t, const uint8_t *packed, size_t len, int last,
 		if (present && !value && !(value = malloc(XATTR_SIZE_MAX))) {
 			return err_nomem(e);
 		}
-		rc = set_one(t, &it, present, value, policy, path, e);
+		rc = set_one(t, &it, present, value, loss, e);
 		if (rc < 0) {
 			return rc;
 		}
@@ -469,7 +459,7 @@ set_all(const struct target *t, const uint8_t *packed, size_t len, int last,
 
 int
 xattr_apply(int fd, int is_path, const uint8_t *packed, size_t len,
-	    enum meta_policy policy, const char *path, struct err *e)
+	    struct meta_loss *loss, struct err *e)
 {
 	char list[XATTR_LIST_MAX];
 	cleanup(free_ptr) char **names = NULL;
@@ -479,16 +469,16 @@ xattr_apply(int fd, int is_path, const uint8_t *packed, size_t len,
 	target_init(&t, fd, is_path);
 	n = list_names(&t, list, sizeof(list), &names, e);
 	if (n < 0) {
-		return err_wrap(e, "%s", path);
+		return n;
 	}
 	/* Removing first makes room. */
-	rc = remove_others(&t, packed, len, names, n, policy, path, e);
+	rc = remove_others(&t, packed, len, names, n, loss, e);
 	if (rc < 0) {
 		return rc;
 	}
-	rc = set_all(&t, packed, len, 0, names, n, policy, path, e);
+	rc = set_all(&t, packed, len, 0, names, n, loss, e);
 	if (rc == 0) {
-		rc = set_all(&t, packed, len, 1, names, n, policy, path, e);
+		rc = set_all(&t, packed, len, 1, names, n, loss, e);
 	}
 	return rc;
 }

@@ -23,12 +23,12 @@ int xattr_read(int fd, int is_path, uint8_t **packed, size_t *len,
 
 /*
  * Make the inode have exactly these: others are removed, those that differ
- * are set, security.capability last. What the file system refuses is
- * E_UNSUPPORTED with META_STRICT and a logged warning with META_WARN; a full
- * disk is E_NOSPACE with both. `path` is for messages.
+ * are set, security.capability last. What the file system refuses goes to
+ * `loss`, or is E_UNSUPPORTED where that is NULL; a full disk is E_NOSPACE
+ * with both. The text names the attribute only.
  */
 int xattr_apply(int fd, int is_path, const uint8_t *packed, size_t len,
-		enum meta_policy policy, const char *path, struct err *e);
+		struct meta_loss *loss, struct err *e);
 
 /* Is meta_xattrs_check. */
 int xattr_check(const uint8_t *p, size_t len, struct err *e);

@@ -130,6 +130,7 @@ set_root_flags(struct dst *d, bool on, struct err *e)
 {
 	const char *tree = d->p.v[DP_PLACE_TREE];
 	cleanup(close_fd) int fd = -1;
+	struct meta_loss loss;
 	int rc;
 
 	if (d->rec.root_flags == 0) {
@@ -139,8 +140,16 @@ set_root_flags(struct dst *d, bool on, struct err *e)
 	if (fd < 0) {
 		return fd;
 	}
-	rc = on ? iflags_lock(fd, d->rec.root_flags, d->policy, tree, e)
+	meta_loss_init(&loss);
+	rc = on ? iflags_lock(fd, d->rec.root_flags,
+			      d->policy == META_WARN ? &loss : NULL, e)
 		: iflags_unlock(fd, NULL, e);
+	if (rc < 0) {
+		err_wrap(e, "%s", tree);
+	} else if (meta_loss_any(&loss)) {
+		log_warn("%s: %s", tree, loss.why);
+	}
+	meta_loss_fini(&loss);
 	if (rc == 0 && fsync(fd) < 0) {
 		rc = err_sys(e, errno, "cannot fsync %s", tree);
 	}
@@ -211,6 +220,8 @@ after_commit(struct dst *d)
 	if (dst_release(d, &e) < 0) {
 		log_warn("the reservation stays for now: %s", e.text);
 	}
+	/* Empty now; were the end of the session never told, it would stay. */
+	dst_stage_dir_drop(d);
 }
 
 static int
@@ -474,7 +485,7 @@ dst_abort(struct dst *d, const struct msg_abort *m, struct msg_state *r,
 	if (rc == 0) {
 		rc = dst_rec_allows(&d->rec, EV_ABORT, e);
 	}
-	if (rc == 0 && (m->keep || d->keep)) {
+	if (rc == 0 && m->keep) {
 		rc = abort_keep(d, r, e);
 	} else if (rc == 0) {
 		rc = abort_delete(d, &lock, e);

@@ -107,10 +107,10 @@ lock_once(struct dst *d, int64_t deadline, int *out, struct err *e)
 	return 1;
 }
 
-int
-dst_lock(struct dst *d, int *fd, struct err *e)
+static int
+lock_within(struct dst *d, int64_t ms, int *fd, struct err *e)
 {
-	int64_t deadline = io_deadline(fence_ms(d));
+	int64_t deadline = io_deadline(ms);
 
 	for (int i = 0; i < 3; i++) {
 		int rc = lock_once(d, deadline, fd, e);
@@ -120,6 +120,12 @@ dst_lock(struct dst *d, int *fd, struct err *e)
 		}
 	}
 	return err_set(e, E_BUSY, "session %s is being removed", d->hex);
+}
+
+int
+dst_lock(struct dst *d, int *fd, struct err *e)
+{
+	return lock_within(d, fence_ms(d), fd, e);
 }
 
 /* ---- the epoch ---- */
@@ -191,9 +197,10 @@ raise_epoch(struct dst *d, struct err *e)
 
 /* ---- the old agent ---- */
 
-/* Start time of a process; 0 where it is gone. */
+/* Start time of a process; 0 where it is gone. Its state letter (proc(5)) in
+ * `*state`, which may be NULL. */
 static unsigned long long
-start_time(long pid)
+start_time(long pid, char *state)
 {
 	cleanup(free_ptr) char *text = NULL;
 	char path[64], *p;
@@ -204,6 +211,9 @@ start_time(long pid)
 	}
 	/* The command's name may hold blanks and parentheses. */
 	p = strrchr(text, ')');
+	if (p && state) {
+		*state = p[1] ? p[2] : '\0';
+	}
 	for (int field = 3; p && field <= 22; field++) {
 		p = strchr(p + 1, ' ');
 	}
@@ -221,7 +231,7 @@ self(struct agent *a, struct err *e)
 	}
 	a->pidns[n] = '\0';
 	a->pid = (long)getpid();
-	a->start = start_time(a->pid);
+	a->start = start_time(a->pid, NULL);
 	if (a->start == 0) {
 		return err_set(e, E_SYSTEM, "cannot read /proc/self/stat");
 	}
@@ -272,6 +282,8 @@ end_agent(struct dst *d, const struct agent *a, struct err *e)
 	cleanup(close_fd) int pidfd =
 		(int)syscall(SYS_pidfd_open, (pid_t)a->pid, 0);
 	static const int signals[] = { SIGTERM, SIGKILL };
+	char state = '\0';
+	size_t first;
 
 	if (pidfd < 0) {
 		return errno == ESRCH
@@ -280,11 +292,13 @@ end_agent(struct dst *d, const struct agent *a, struct err *e)
 	}
 	/* The pidfd was there first: a process with the recorded start time
 	 * that is seen now is the one it refers to. */
-	if (start_time(a->pid) != a->start) {
+	if (start_time(a->pid, &state) != a->start) {
 		return 0;
 	}
 	log_info("ending the old agent of the session, process %ld", a->pid);
-	for (size_t i = 0; i < 2; i++) {
+	/* One that is stopped would not take the first. */
+	first = state == 'T' || state == 't' ? 1 : 0;
+	for (size_t i = first; i < 2; i++) {
 		if (syscall(SYS_pidfd_send_signal, pidfd, signals[i], NULL, 0) <
 			    0 &&
 		    errno != ESRCH) {
@@ -325,6 +339,47 @@ end_old(struct dst *d, const struct agent *me, struct err *e)
 		return 0; /* we, for an earlier OPEN */
 	}
 	return end_agent(d, &old, e);
+}
+
+/* 1 when the session's agent is stopped (SIGSTOP, a debugger): a lock that it
+ * holds it holds for ever. */
+static int
+stopped_agent(struct dst *d, struct agent *old, struct err *e)
+{
+	struct agent me;
+	char state = '\0';
+	int rc = self(&me, e);
+
+	rc = rc < 0 ? rc : read_agent(d, old, e);
+	if (rc <= 0 || strcmp(old->boot, me.boot) != 0 ||
+	    strcmp(old->pidns, me.pidns) != 0) {
+		return rc < 0 ? rc : 0;
+	}
+	return start_time(old->pid, &state) == old->start &&
+	       (state == 'T' || state == 't');
+}
+
+int
+dst_lock_to_open(struct dst *d, int *fd, struct err *e)
+{
+	int64_t ms = fence_ms(d);
+	struct err busy = { 0 };
+	struct agent old;
+	int rc = lock_within(d, ms < TERM_GRACE_MS ? ms : TERM_GRACE_MS, fd,
+			     &busy);
+
+	if (rc != E_BUSY) {
+		if (rc < 0 && e) {
+			*e = busy;
+		}
+		return rc;
+	}
+	/* Ending it in the middle of an order is as safe as a crash. */
+	rc = stopped_agent(d, &old, e);
+	if (rc == 1) {
+		rc = end_agent(d, &old, e);
+	}
+	return rc < 0 ? rc : dst_lock(d, fd, e);
 }
 
 int

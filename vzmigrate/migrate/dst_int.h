@@ -76,6 +76,10 @@ void dst_close(struct dst *d);
  * releases it. E_BUSY. */
 int dst_lock(struct dst *d, int *fd, struct err *e);
 
+/* The same for OPEN, which is going to end the session's old agent anyway:
+ * one that is stopped while it holds the lock is ended now. */
+int dst_lock_to_open(struct dst *d, int *fd, struct err *e);
+
 /* dst_lock, then see that no newer connection owns the session. E_FENCED. */
 int dst_enter(struct dst *d, int *fd, struct err *e);
 

@@ -242,7 +242,7 @@ dst_open(struct dst *d, struct msg_open *m, struct msg_open_reply *r,
 	take_words(d, m);
 	rc = open_dir(d, e);
 	if (rc == 0) {
-		rc = dst_lock(d, &lock, e);
+		rc = dst_lock_to_open(d, &lock, e);
 	}
 	if (rc == 0) {
 		rc = open_locked(d, e);

@@ -134,7 +134,9 @@ dst_rec_fini(struct dst_rec *r)
 enum msg_dst_state
 dst_rec_state(const struct dst_rec *r)
 {
-	return r->reserving || r->aborting ? MSG_DST_RESERVED : r->state;
+	/* An abort that was not finished is no way out of "never". */
+	return (r->reserving || r->aborting) && !r->never ? MSG_DST_RESERVED
+							  : r->state;
 }
 
 /* What the state alone does not say. */

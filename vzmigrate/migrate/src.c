@@ -160,22 +160,42 @@ late(struct src *m, const char *what, const struct err *e)
 	m->r->clean_up_failed = true;
 }
 
+/* On the connection there is, or a new one. */
+static int
+finish_once(struct src *m, struct err *e)
+{
+	struct msg_state st = { 0 };
+	int rc = 0;
+
+	if (!srcconn_alive(m->env->conn)) {
+		m->opened = false;
+		rc = srcconn_up(m->env->conn, e);
+	}
+	if (rc >= 0 && !m->opened) {
+		rc = src_open(m, e);
+	}
+	if (rc >= 0 && m->dst != MSG_DST_FINISHED) {
+		rc = srcconn_state(m->env->conn, MSG_FINISH, false, &st, e);
+	}
+	msg_state_fini(&st);
+	return rc;
+}
+
 static void
 tell_finish(struct src *m)
 {
-	struct msg_state st = { 0 };
 	struct err e = { 0 };
 	int rc = fault_point("src.finish", &e);
 
-	if (rc == 0 && !srcconn_alive(m->env->conn)) {
-		m->opened = false;
-		rc = srcconn_up(m->env->conn, &e);
+	if (rc == 0) {
+		rc = finish_once(m, &e);
 	}
-	if (rc >= 0 && !m->opened) {
-		rc = src_open(m, &e);
-	}
-	if (rc >= 0 && m->dst != MSG_DST_FINISHED) {
-		rc = srcconn_state(m->env->conn, MSG_FINISH, false, &st, &e);
+	/* Nobody would tell it later, so a link that broke is made once more;
+	 * a host that fell silent is not waited for again. */
+	if (rc < 0 && rc != E_TIMEOUT && !srcconn_alive(m->env->conn)) {
+		log_debug("%s", e.text);
+		err_clear(&e);
+		rc = finish_once(m, &e);
 	}
 	if (rc < 0) {
 		log_warn("the destination was not told that all is done, and "
@@ -183,7 +203,6 @@ tell_finish(struct src *m)
 			 e.text);
 		m->r->warnings++;
 	}
-	msg_state_fini(&st);
 }
 
 /* After a crash in this step: whether the container was made anew here, or
@@ -262,6 +281,11 @@ fail(struct src *m, struct err *e)
 	enum steps_state state;
 
 	m->r->remote |= srcconn_remote(m->env->conn);
+	if ((e->code == E_CLOSED || e->code == E_TIMEOUT) && !m->r->remote &&
+	    m->step > STEP_CONNECT) {
+		err_recode(e, e->code, "%s: the link broke in step \"%s\"",
+			   m->want->word, steps_name(m->step));
+	}
 	if (!m->s || m->hands_off) {
 		return e->code;
 	}

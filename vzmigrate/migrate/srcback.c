@@ -348,6 +348,7 @@ src_settle(struct src *m, struct err *e)
 	unsigned tries = env->tries ? env->tries : 1;
 
 	srcconn_shield(env->conn, true);
+	err_clear(e);
 	for (unsigned i = 0; i < tries; i++) {
 		bool done = false;
 		int rc = AGAIN;
@@ -366,6 +367,11 @@ src_settle(struct src *m, struct err *e)
 		}
 		if (done && rc != AGAIN) {
 			return rc;
+		}
+		if (!done) {
+			err_set(e, E_PROTOCOL,
+				"%s answers again and again that it is '%s'",
+				env->dest, msg_dst_state_name(m->dst));
 		}
 	}
 	return err_recode(e, E_UNKNOWN,

@@ -44,6 +44,9 @@ srcconn_new(const struct srcconn_opts *o, struct err *e)
 		return NULL;
 	}
 	c->o = *o;
+	if (c->o.reply_ms <= 0) {
+		c->o.reply_ms = SHORT_MS;
+	}
 	pthread_mutex_init(&c->lock, NULL);
 	return c;
 }
@@ -190,6 +193,9 @@ connect_anew(struct srcconn *c, struct err *e)
 		link_close(l);
 		return rc;
 	}
+	if (c->o.greeted) {
+		c->o.greeted(c->o.arg);
+	}
 	set_link(c, l);
 	log_info("%s: vzmigrate-agent %s, host %s, Linux %s %s, uid %u",
 		 c->o.host, c->hello.version, c->hello.hostname,
@@ -254,12 +260,24 @@ exchange_call(struct srcconn *c, struct exchange *x, enum msg_method method,
 			    !link_failed(c->link, &link_err);
 		log_debug("%s: %s: %s", c->o.host, msg_method_name(method),
 			  e ? e->text : err_name(rc));
+		if (rc == E_TIMEOUT) {
+			/* It may live and be stuck; nobody asks it for
+			 * anything more, a new agent ends it. */
+			srcconn_drop(c);
+		}
 	} else {
 		log_debug("%s: %s: ok, %lld ms", c->o.host,
 			  msg_method_name(method),
 			  (long long)(io_now_ms() - from));
 	}
 	return rc;
+}
+
+/* What came back makes no sense: say from where. */
+static int
+decoded(struct srcconn *c, int rc, struct err *e)
+{
+	return rc < 0 ? err_recode(e, rc, "%s", c->o.host) : rc;
 }
 
 int
@@ -270,9 +288,12 @@ srcconn_open_session(struct srcconn *c, const struct msg_open *m,
 	int rc;
 
 	msg_put_open(exchange_init(&x, e), m);
-	rc = exchange_call(c, &x, MSG_OPEN, true, SHORT_MS, e);
+	rc = exchange_call(c, &x, MSG_OPEN, true, c->o.reply_ms, e);
 	return rc < 0 ? rc
-		      : msg_get_open_reply(x.reply.data, x.reply.len, r, e);
+		      : decoded(c,
+				msg_get_open_reply(x.reply.data, x.reply.len,
+						   r, e),
+				e);
 }
 
 int
@@ -287,7 +308,8 @@ srcconn_put_file(struct srcconn *c, const struct ct_file *f, struct err *e)
 	cleanup(exchange_fini) struct exchange x;
 
 	msg_put_put_file(exchange_init(&x, e), &m);
-	return exchange_call(c, &x, MSG_PUT_FILE, false, SHORT_MS, e);
+	return exchange_call(c, &x, MSG_PUT_FILE, false, c->o.reply_ms,
+			     e);
 }
 
 int
@@ -298,9 +320,12 @@ srcconn_check(struct srcconn *c, const struct msg_check *m,
 	int rc;
 
 	msg_put_check(exchange_init(&x, e), m);
-	rc = exchange_call(c, &x, MSG_CHECK, true, SHORT_MS, e);
+	rc = exchange_call(c, &x, MSG_CHECK, true, c->o.reply_ms, e);
 	return rc < 0 ? rc
-		      : msg_get_check_reply(x.reply.data, x.reply.len, r, e);
+		      : decoded(c,
+				msg_get_check_reply(x.reply.data, x.reply.len,
+						    r, e),
+				e);
 }
 
 int
@@ -330,7 +355,11 @@ srcconn_pass_end(struct srcconn *c, const struct msg_pass *m,
 
 	msg_put_pass(exchange_init(&x, e), m);
 	rc = exchange_call(c, &x, MSG_PASS_END, true, PASS_MS, e);
-	return rc < 0 ? rc : msg_get_proof(x.reply.data, x.reply.len, proof, e);
+	return rc < 0 ? rc
+		      : decoded(c,
+				msg_get_proof(x.reply.data, x.reply.len, proof,
+					      e),
+				e);
 }
 
 int
@@ -343,8 +372,10 @@ srcconn_take_over(struct srcconn *c, const struct msg_take_over *m,
 	msg_put_take_over(exchange_init(&x, e), m);
 	rc = exchange_call(c, &x, MSG_TAKE_OVER, true, LONG_MS, e);
 	return rc < 0 ? rc
-		      : msg_get_take_over_reply(x.reply.data, x.reply.len, r,
-						e);
+		      : decoded(c,
+				msg_get_take_over_reply(x.reply.data,
+							x.reply.len, r, e),
+				e);
 }
 
 int
@@ -360,5 +391,8 @@ srcconn_state(struct srcconn *c, enum msg_method method, bool keep,
 		msg_put_abort(&x.n, &m);
 	}
 	rc = exchange_call(c, &x, method, true, LONG_MS, e);
-	return rc < 0 ? rc : msg_get_state(x.reply.data, x.reply.len, r, e);
+	return rc < 0 ? rc
+		      : decoded(c,
+				msg_get_state(x.reply.data, x.reply.len, r, e),
+				e);
 }

@@ -42,8 +42,10 @@ struct link {
 	uint32_t keepalive_ms;
 	struct pool *pool;  /* content frames; owned */
 	struct buf in;	    /* bytes not yet parsed; thread only */
-	int64_t last_rx_ms; /* when bytes last came; thread only */
+	int64_t last_rx_ms; /* when a whole frame last came; thread only */
 	int64_t last_tx_ms; /* when a frame was last written; thread only */
+	size_t log_left;    /* bytes of the other host's lines still taken into
+			       our log; thread only */
 
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -73,12 +75,32 @@ on_early_data(const void *data, size_t len, void *arg, struct err *e)
 	return buf_append(&l->in, data, len, e);
 }
 
+/* Whether `len` bytes more from the other host go into our log: it must not
+ * fill our disk. */
+static bool
+may_log(struct link *l, size_t len)
+{
+	if (len <= l->log_left) {
+		l->log_left -= len;
+		return true;
+	}
+	if (l->log_left) {
+		l->log_left = 0;
+		log_warn("%s: its log is not taken any more: over %u bytes",
+			 l->host, LINK_LOG_MAX);
+	}
+	return false;
+}
+
 static void
 on_stderr(const void *data, size_t len, void *arg)
 {
 	const char *p = data;
 	struct link *l = arg;
 
+	if (!may_log(l, len)) {
+		return;
+	}
 	while (len) {
 		const char *nl = memchr(p, '\n', len);
 		size_t n = nl ? (size_t)(nl - p) : len;
@@ -168,7 +190,7 @@ set_fatal_locked(struct link *l, const struct err *e)
 {
 	if (l->fatal.code == 0) {
 		l->fatal = *e;
-		log_debug("%s: connection lost: %s", l->host, e->text);
+		log_debug("connection lost: %s", e->text);
 	}
 	pthread_cond_broadcast(&l->changed);
 }
@@ -187,6 +209,9 @@ in_log(struct link *l, const uint8_t *p, size_t len, struct err *e)
 	rc = dec_end(&d, "log frame", e);
 	if (rc < 0) {
 		return rc;
+	}
+	if (!may_log(l, len)) {
+		return 0;
 	}
 	if (level > LOGL_TRACE) {
 		level = LOGL_TRACE;
@@ -216,6 +241,10 @@ finish_call(struct link *l, struct call *c, int code, const char *text,
 	} else if (!c->reply && d->left) {
 		c->rc = err_set(&c->e, E_PROTOCOL,
 				"%s: unexpected reply of %zu bytes", l->host,
+				d->left);
+	} else if (c->reply && d->left > c->reply->max - c->reply->len) {
+		c->rc = err_set(&c->e, E_PROTOCOL,
+				"%s: a reply of %zu bytes is too long", l->host,
 				d->left);
 	} else {
 		c->rc = c->reply ? buf_append(c->reply, d->p, d->left, &c->e)
@@ -338,8 +367,12 @@ parse_in(struct link *l, struct err *e)
 		rc = in_frame(l, &h, l->in.data + at + FRAME_HEADER, e);
 		at += FRAME_HEADER + h.len;
 	}
+	/* Bytes that never make a frame are no sign of life. */
+	if (at) {
+		l->last_rx_ms = io_now_ms();
+	}
 	buf_consume(&l->in, at);
-	return rc < 0 ? err_recode(e, rc, "%s", l->host) : 0;
+	return rc < 0 ? rc : 0;
 }
 
 static int
@@ -348,7 +381,6 @@ on_data(const void *data, size_t len, void *arg, struct err *e)
 	struct link *l = arg;
 	int rc;
 
-	l->last_rx_ms = io_now_ms();
 	rc = buf_append(&l->in, data, len, e);
 	return rc < 0 ? rc : parse_in(l, e);
 }
@@ -396,8 +428,7 @@ serve_idle(struct link *l, struct err *e)
 	int rc;
 
 	if (now >= dead) {
-		return err_set(e, E_TIMEOUT, "%s: no sign of life for %lld s",
-			       l->host,
+		return err_set(e, E_TIMEOUT, "no sign of life for %lld s",
 			       (long long)((now - l->last_rx_ms) / 1000));
 	}
 	if (now >= due) {
@@ -469,8 +500,9 @@ link_thread(void *arg)
 	}
 	pthread_mutex_lock(&l->lock);
 	if (rc == 0) {
-		err_set(&e, E_CLOSED, "%s: the link is closed", l->host);
+		err_set(&e, E_CLOSED, "the link is closed");
 	}
+	err_wrap(&e, "%s", l->host);
 	set_fatal_locked(l, &e);
 	/* Whoever waits for a buffer gets one, and then the error. */
 	drop_queue(l->queue);
@@ -501,6 +533,7 @@ link_new(struct bytechan *c, const struct link_opts *o)
 	l->keepalive_ms = o->keepalive_ms ? o->keepalive_ms : LINK_KEEPALIVE_MS;
 	l->queue_tail = &l->queue;
 	l->next_id = 1;
+	l->log_left = LINK_LOG_MAX;
 	buf_init(&l->in, IN_MAX + (1 << 17));
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_condattr_init(&attr);
@@ -545,6 +578,9 @@ say_hello(struct link *l, const struct digest_key *key,
 	}
 	if (rc == 0) {
 		rc = msg_get_hello_reply(reply.data, reply.len, hello, e);
+		if (rc < 0) {
+			err_recode(e, rc, "%s", l->host);
+		}
 	}
 	return rc;
 }
@@ -569,6 +605,9 @@ link_open(struct bytechan *c, const struct link_opts *o,
 		c->on_data = on_data;
 		l->last_rx_ms = l->last_tx_ms = io_now_ms();
 		rc = parse_in(l, e);
+		if (rc < 0) {
+			err_wrap(e, "%s", l->host);
+		}
 	}
 	if (rc == 0 &&
 	    (rc = pthread_create(&l->thread, NULL, link_thread, l)) != 0) {

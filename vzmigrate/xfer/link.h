@@ -29,6 +29,10 @@ struct link;
  * has as many buffers, so its reader never waits for its disk. */
 #define LINK_WINDOW 48
 
+/* Bytes of LOG frames and of the remote stderr that are taken into our log in
+ * one connection; the rest is dropped. */
+#define LINK_LOG_MAX (4u << 20)
+
 /* Buffers of a link: the window, and some in the making. */
 #define LINK_POOL_FRAMES (LINK_WINDOW + 16)
 

@@ -21,19 +21,21 @@
 
 #include "base/cleanup.h"
 #include "base/escape.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "fs/beneath.h"
 #include "fs/content.h"
 #include "wire/tree.h"
 #include "xfer/dirtab.h"
 #include "xfer/inomap.h"
+#include "xfer/losses.h"
 #include "xfer/proof.h"
 #include "xfer/recv_file.h"
 #include "xfer/recv_late.h"
 #include "xfer/recv_proof.h"
 
 #define WORKERS_MAX 8
-#define PATH_SHOWN_MAX (1u << 16)
+#define PATH_SHOWN_MAX (1u << 20)
 
 struct worker {
 	struct receiver *r;
@@ -49,6 +51,7 @@ struct receiver {
 	struct inomap *inodes;	  /* what was written */
 	struct recv_files *files; /* large ones under way */
 	struct recv_late *late;	  /* what waits for recv_finish */
+	struct losses *losses;	  /* what the file system refused */
 	recv_done_fn *done;	  /* may be NULL */
 	recv_fault_fn *fault;	  /* may be NULL */
 	void *arg;
@@ -99,7 +102,7 @@ name_error(struct receiver *r, uint32_t dir, const char *name, size_t name_len,
 	   struct err *e)
 {
 	cleanup(buf_finip) struct buf b = BUF_MAX(PATH_SHOWN_MAX);
-	char shown[PATH_SHOWN_MAX / 16];
+	char shown[4096];
 
 	if (dirtab_path(r->dirs, dir, name, name_len, &b, NULL) < 0) {
 		return e->code;
@@ -111,18 +114,41 @@ name_error(struct receiver *r, uint32_t dir, const char *name, size_t name_len,
 /* ---- one entry ---- */
 
 static int
+stat_of(int dirfd, const char *name, int fd, struct stat *st, struct err *e)
+{
+	int rc = fd >= 0 ? fstat(fd, st)
+			 : fstatat(dirfd, name, st, AT_SYMLINK_NOFOLLOW);
+
+	return rc < 0 ? err_sys(e, errno, "cannot stat what was written") : 0;
+}
+
+static int
 note_inode(struct receiver *r, int dirfd, const char *name, int fd,
 	   uint32_t group, const struct digest *content, struct err *e)
 {
 	struct inomap_value v = { group, *content };
 	struct stat st;
-	int rc = fd >= 0 ? fstat(fd, &st)
-			 : fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW);
+	int rc = stat_of(dirfd, name, fd, &st, e);
 
-	if (rc < 0) {
-		return err_sys(e, errno, "cannot stat what was written");
+	return rc < 0 ? rc : inomap_add(r->inodes, st.st_ino, &v, NULL, e);
+}
+
+/* Remember what was not applied. */
+static int
+note_loss(struct receiver *r, int dirfd, uint32_t dir, const char *name, int fd,
+	  const struct meta *m, const struct meta_loss *loss, struct err *e)
+{
+	cleanup(buf_finip) struct buf b = BUF_MAX(PATH_SHOWN_MAX);
+	struct stat st;
+	int rc = stat_of(dirfd, name, fd, &st, e);
+
+	/* A path that is too long to be shown is shown as far as it goes. */
+	if (rc == 0) {
+		dirtab_path(r->dirs, dir, name, strlen(name), &b, NULL);
+		rc = losses_add(r->losses, st.st_ino, (char *)b.data, b.len, m,
+				loss, e);
 	}
-	return inomap_add(r->inodes, st.st_ino, &v, NULL, e);
+	return rc;
 }
 
 /* Apply metadata, but for what must wait: i and a on an inode that is still
@@ -133,6 +159,7 @@ apply(struct receiver *r, int dirfd, uint32_t dir, const char *name, int fd,
 {
 	uint32_t later = m->flags & (FS_IMMUTABLE_FL | FS_APPEND_FL);
 	struct meta now = *m;
+	struct meta_loss loss;
 	int rc;
 
 	if (linked && later) {
@@ -142,7 +169,16 @@ apply(struct receiver *r, int dirfd, uint32_t dir, const char *name, int fd,
 			return rc;
 		}
 	}
-	return meta_apply(dirfd, name, fd, &now, r->policy, name, e);
+	if (r->policy == META_STRICT) {
+		return meta_apply(dirfd, name, fd, &now, NULL, e);
+	}
+	meta_loss_init(&loss);
+	rc = meta_apply(dirfd, name, fd, &now, &loss, e);
+	if (rc == 0 && meta_loss_any(&loss)) {
+		rc = note_loss(r, dirfd, dir, name, fd, m, &loss, e);
+	}
+	meta_loss_fini(&loss);
+	return rc;
 }
 
 static int
@@ -189,7 +225,7 @@ do_regular(struct receiver *r, int dirfd, const char *name,
 	int rc = fd < 0 ? fd : 0;
 
 	if (rc == 0 && (rec->meta.flags || rec->meta.projid)) {
-		rc = meta_apply_early(fd, &rec->meta, r->policy, e);
+		rc = recv_file_early(fd, &rec->meta, r->policy, e);
 	}
 	if (rc == 0) {
 		rc = write_pieces(r, fd, rec, in, &content, e);
@@ -280,10 +316,7 @@ finish_file(struct receiver *r, struct recv_file *f, int dirfd, struct err *e)
 		rc = recv_late_first(r->late, w.id, recv_file_dir(f),
 				     recv_file_name(f), e);
 	}
-	if (rc >= 0) {
-		recv_file_finish(r->files, f);
-	}
-	return rc < 0 ? rc : 0;
+	return rc < 0 ? rc : recv_file_finish(r->files, f, e);
 }
 
 /* A chunk (data != NULL) or the end (rec != NULL) of a large file. */
@@ -387,8 +420,17 @@ work_on(struct worker *w, struct pool_frame *f)
 	/* After a fault the rest of the pass is dropped, and acknowledged so
 	 * that the sender is not kept waiting. */
 	if (!has_failed(r)) {
+		rc = fault_point(f->type == FRAME_BATCH ? "recv.batch"
+							: "recv.chunk",
+				 &e);
+	}
+	if (rc == 0 && !has_failed(r)) {
 		rc = f->type == FRAME_BATCH ? do_batch(w, f, &e)
 					    : do_chunk(w, f, &e);
+	}
+	/* Written, and not acknowledged yet. */
+	if (rc == 0) {
+		rc = fault_point("recv.ack", &e);
 	}
 	if (rc < 0) {
 		set_failed(r, &e);
@@ -541,7 +583,9 @@ recv_new(int rootfd, const struct digest_key *key, const struct recv_opts *o,
 	r->dirs = dirtab_new(rootfd, e);
 	r->inodes = r->dirs ? inomap_new(e) : NULL;
 	r->files = r->inodes ? recv_files_new(e) : NULL;
-	r->late = r->files ? recv_late_new(r->dirs, r->inodes, e) : NULL;
+	r->losses = r->files ? losses_new(e) : NULL;
+	r->late = r->losses ? recv_late_new(r->dirs, r->inodes, r->losses, e)
+			    : NULL;
 	rc = r->late ? start_workers(r, worker_count(o), e) : E_NOMEM;
 	if (rc < 0) {
 		recv_free(r);
@@ -572,6 +616,7 @@ recv_free(struct receiver *r)
 		pool_put(f);
 	}
 	recv_late_free(r->late);
+	losses_free(r->losses);
 	recv_files_free(r->files);
 	inomap_free(r->inodes);
 	dirtab_free(r->dirs);
@@ -585,6 +630,7 @@ int
 recv_finish(struct receiver *r, struct err *e)
 {
 	size_t open;
+	int rc;
 
 	recv_drain(r);
 	if (r->failed.code) {
@@ -597,7 +643,9 @@ recv_finish(struct receiver *r, struct err *e)
 	if (open) {
 		return err_set(e, E_PROTOCOL, "%zu files are not whole", open);
 	}
-	return recv_late_run(r->late, r->policy, e);
+	rc = recv_late_run(r->late, r->policy, e);
+	losses_report(r->losses);
+	return rc;
 }
 
 uint32_t
@@ -609,7 +657,7 @@ recv_root_flags(const struct receiver *r)
 int
 recv_proof(struct receiver *r, struct msg_proof *p, struct err *e)
 {
-	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes };
+	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes, r->losses };
 	int rc = recv_proof_walk(&in, p, NULL, e);
 
 	p->bytes = __atomic_load_n(&r->bytes, __ATOMIC_RELAXED);
@@ -620,7 +668,7 @@ int
 recv_proof_list(struct receiver *r, uint64_t from, struct buf *reply,
 		struct err *e)
 {
-	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes };
+	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes, r->losses };
 	struct recv_proof_page page = { from, reply };
 	struct msg_proof p;
 

@@ -185,6 +185,22 @@ recv_file_name(const struct recv_file *f)
 	return f->name;
 }
 
+int
+recv_file_early(int fd, const struct meta *m, enum meta_policy policy,
+		struct err *e)
+{
+	struct meta_loss loss;
+	int rc;
+
+	if (policy == META_STRICT) {
+		return meta_apply_early(fd, m, NULL, e);
+	}
+	meta_loss_init(&loss);
+	rc = meta_apply_early(fd, m, &loss, e);
+	meta_loss_fini(&loss);
+	return rc;
+}
+
 static int
 create(struct recv_file *f, int dirfd, enum meta_policy policy, struct err *e)
 {
@@ -199,7 +215,7 @@ create(struct recv_file *f, int dirfd, enum meta_policy policy, struct err *e)
 		return fd;
 	}
 	if (f->flags || f->projid) {
-		rc = meta_apply_early(fd, &early, policy, e);
+		rc = recv_file_early(fd, &early, policy, e);
 		if (rc < 0) {
 			return rc;
 		}
@@ -303,9 +319,14 @@ recv_file_claim(struct recv_file *f, struct recv_file_whole *w)
 	return mine;
 }
 
-void
-recv_file_finish(struct recv_files *t, struct recv_file *f)
+int
+recv_file_finish(struct recv_files *t, struct recv_file *f, struct err *e)
 {
+	/* All chunks are written and the file is claimed: nobody else uses
+	 * its descriptor any more. */
+	if (close(steal_fd(&f->fd)) < 0) {
+		return err_sys(e, errno, "cannot close");
+	}
 	pthread_mutex_lock(&t->lock);
 	for (struct recv_file **at = &t->first; *at; at = &(*at)->next) {
 		if (*at == f) {
@@ -316,6 +337,7 @@ recv_file_finish(struct recv_files *t, struct recv_file *f)
 	}
 	f->finished = true;
 	pthread_mutex_unlock(&t->lock);
+	return 0;
 }
 
 void

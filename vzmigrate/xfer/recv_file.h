@@ -44,6 +44,11 @@ const char *recv_file_name(const struct recv_file *f);
 int recv_file_open(struct recv_file *f, int dirfd, enum meta_policy policy,
 		   struct err *e);
 
+/* meta_apply_early as that policy wants it; what is refused is met, and told,
+ * once more at the end. */
+int recv_file_early(int fd, const struct meta *m, enum meta_policy policy,
+		    struct err *e);
+
 /* Write a chunk and add it to the content's digest. */
 int recv_file_chunk(struct recv_file *f, const struct digest_key *k,
 		    uint64_t off, const void *data, size_t len,
@@ -66,8 +71,9 @@ struct recv_file_whole {
  * applies the metadata, then calls recv_file_finish. */
 bool recv_file_claim(struct recv_file *f, struct recv_file_whole *w);
 
-/* Forget the file (the caller's reference is kept until recv_file_put). */
-void recv_file_finish(struct recv_files *t, struct recv_file *f);
+/* Close the claimed file, which may tell of a write that failed late, and
+ * forget it (the caller's reference is kept until recv_file_put). */
+int recv_file_finish(struct recv_files *t, struct recv_file *f, struct err *e);
 
 /* Drop a reference. */
 void recv_file_put(struct recv_files *t, struct recv_file *f);

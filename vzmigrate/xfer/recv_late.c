@@ -37,6 +37,7 @@ struct recv_late {
 	pthread_mutex_t lock;
 	struct dirtab *dirs;   /* borrowed */
 	struct inomap *inodes; /* borrowed */
+	struct losses *losses; /* borrowed */
 	struct meta **metas;   /* by directory id; owned */
 	size_t nmetas;
 	struct buf firsts; /* of struct item */
@@ -47,7 +48,8 @@ struct recv_late {
 };
 
 struct recv_late *
-recv_late_new(struct dirtab *dirs, struct inomap *inodes, struct err *e)
+recv_late_new(struct dirtab *dirs, struct inomap *inodes,
+	      struct losses *losses, struct err *e)
 {
 	struct recv_late *l = calloc(1, sizeof(*l));
 
@@ -58,6 +60,7 @@ recv_late_new(struct dirtab *dirs, struct inomap *inodes, struct err *e)
 	pthread_mutex_init(&l->lock, NULL);
 	l->dirs = dirs;
 	l->inodes = inodes;
+	l->losses = losses;
 	buf_init(&l->firsts, LIST_MAX);
 	buf_init(&l->links, LIST_MAX);
 	buf_init(&l->flags, LIST_MAX);
@@ -260,7 +263,7 @@ copy_content(int from, int to, uint64_t size, const char *name, struct err *e)
 
 static int
 copy_regular(int olddir, const char *oldname, int newdir, const char *newname,
-	     const struct meta *m, enum meta_policy policy, struct err *e)
+	     const struct meta *m, struct err *e)
 {
 	cleanup(close_fd) int from =
 		beneath_open(olddir, oldname, O_RDONLY, 0, e);
@@ -275,45 +278,46 @@ copy_regular(int olddir, const char *oldname, int newdir, const char *newname,
 	if (to < 0) {
 		return to;
 	}
-	rc = meta_apply_early(to, m, policy, e);
-	if (rc >= 0) {
+	/* What is there of the first inode can be had by a second one. */
+	rc = meta_apply_early(to, m, NULL, e);
+	if (rc == 0) {
 		rc = copy_content(from, to, m->size, newname, e);
 	}
-	if (rc >= 0) {
-		rc = meta_apply(newdir, newname, to, m, policy, newname, e);
-	}
-	return rc < 0 ? rc : 0;
+	return rc < 0 ? rc : meta_apply(newdir, newname, to, m, NULL, e);
 }
 
 /* The file system has no more links for this inode: a second inode takes the
  * further names (field case F8). */
 static int
 split_group(struct recv_late *l, int olddir, const char *oldname, int newdir,
-	    const char *newname, enum meta_policy policy, struct err *e)
+	    const char *newname, struct err *e)
 {
 	struct inomap_value v;
 	struct meta m = { 0 };
 	struct stat st;
+	uint64_t first;
 	int rc;
 
 	if (fstatat(olddir, oldname, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    !inomap_get(l->inodes, st.st_ino, &v)) {
 		return err_set(e, E_PROTOCOL, "a link to nothing");
 	}
+	first = st.st_ino;
 	rc = meta_read(olddir, oldname, -1, NULL, &m, NULL, e);
 	if (rc == 0 && m.type == FS_REG) {
-		rc = copy_regular(olddir, oldname, newdir, newname, &m, policy,
-				  e);
+		rc = copy_regular(olddir, oldname, newdir, newname, &m, e);
 	} else if (rc == 0) {
 		rc = meta_mknod(newdir, newname, &m, e);
 		if (rc == 0) {
-			rc = meta_apply(newdir, newname, -1, &m, policy,
-					newname, e);
+			rc = meta_apply(newdir, newname, -1, &m, NULL, e);
 		}
 	}
 	meta_fini(&m);
 	if (rc >= 0 && fstatat(newdir, newname, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 		rc = err_sys(e, errno, "cannot stat a copy");
+	}
+	if (rc >= 0) {
+		rc = losses_copy(l->losses, first, st.st_ino, e);
 	}
 	return rc < 0 ? rc : inomap_add(l->inodes, st.st_ino, &v, NULL, e);
 }
@@ -325,7 +329,7 @@ struct pair {
 
 static int
 make_link(struct recv_late *l, struct pair *c, struct item *first,
-	  const struct item *it, enum meta_policy policy, struct err *e)
+	  const struct item *it, struct err *e)
 {
 	const char *oldname = item_name(l, first), *newname = item_name(l, it);
 	int olddir = dirtab_open(l->dirs, &c->a, first->dir, 0, e);
@@ -342,7 +346,7 @@ make_link(struct recv_late *l, struct pair *c, struct item *first,
 	if (errno != EMLINK) {
 		return err_sys(e, errno, "cannot make a hard link");
 	}
-	rc = split_group(l, olddir, oldname, newdir, newname, policy, e);
+	rc = split_group(l, olddir, oldname, newdir, newname, e);
 	if (rc == 0) {
 		log_warn("this file system allows no more hard links to one "
 			 "inode: the names from here on have a copy of their "
@@ -354,7 +358,7 @@ make_link(struct recv_late *l, struct pair *c, struct item *first,
 }
 
 static int
-run_links(struct recv_late *l, enum meta_policy policy, struct err *e)
+run_links(struct recv_late *l, struct err *e)
 {
 	struct item *firsts = (struct item *)l->firsts.data;
 	struct item *links = (struct item *)l->links.data;
@@ -373,7 +377,7 @@ run_links(struct recv_late *l, enum meta_policy policy, struct err *e)
 						   sizeof(*firsts), by_id)
 					 : NULL;
 
-		rc = f ? make_link(l, &c, f, &links[i], policy, e)
+		rc = f ? make_link(l, &c, f, &links[i], e)
 		       : err_set(e, E_PROTOCOL,
 				 "a link to group %u, which was "
 				 "never sent",
@@ -384,6 +388,37 @@ run_links(struct recv_late *l, enum meta_policy policy, struct err *e)
 	}
 	dircache_fini(&c.a);
 	dircache_fini(&c.b);
+	return rc;
+}
+
+/* meta_apply as that policy wants it. */
+static int
+apply(struct recv_late *l, int dirfd, uint32_t dir, const char *name, int fd,
+      const struct meta *m, enum meta_policy policy, struct err *e)
+{
+	cleanup(buf_finip) struct buf path = BUF_MAX(1 << 20);
+	struct meta_loss loss;
+	struct stat st;
+	int rc;
+
+	if (policy == META_STRICT) {
+		return meta_apply(dirfd, name, fd, m, NULL, e);
+	}
+	meta_loss_init(&loss);
+	rc = meta_apply(dirfd, name, fd, m, &loss, e);
+	if (rc == 0 && meta_loss_any(&loss)) {
+		if (fstatat(dirfd, name, &st,
+			    AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0) {
+			rc = err_sys(e, errno, "cannot stat");
+		} else {
+			dirtab_path(l->dirs, dir, name, strlen(name), &path,
+				    NULL);
+			rc = losses_add(l->losses, st.st_ino,
+					(char *)path.data, path.len, m, &loss,
+					e);
+		}
+	}
+	meta_loss_fini(&loss);
 	return rc;
 }
 
@@ -405,7 +440,8 @@ run_flags(struct recv_late *l, enum meta_policy policy, struct err *e)
 			       : meta_read(dirfd, name, -1, NULL, &m, NULL, e);
 		if (rc == 0) {
 			m.flags = items[i].id;
-			rc = meta_apply(dirfd, name, -1, &m, policy, name, e);
+			rc = apply(l, dirfd, items[i].dir, name, -1, &m,
+				   policy, e);
 		}
 		meta_fini(&m);
 		if (rc < 0) {
@@ -440,7 +476,7 @@ run_dirs(struct recv_late *l, enum meta_policy policy, struct err *e)
 		}
 		rc = rc < 0 ? rc : fd;
 		if (rc >= 0) {
-			rc = meta_apply(fd, "", fd, m, policy, "", e);
+			rc = apply(l, fd, id, "", fd, m, policy, e);
 		}
 		if (rc < 0) {
 			name_error(l, id, "", e);
@@ -453,7 +489,7 @@ run_dirs(struct recv_late *l, enum meta_policy policy, struct err *e)
 int
 recv_late_run(struct recv_late *l, enum meta_policy policy, struct err *e)
 {
-	int rc = run_links(l, policy, e);
+	int rc = run_links(l, e);
 
 	if (rc == 0) {
 		rc = run_flags(l, policy, e);

@@ -14,12 +14,13 @@
 #include "fs/meta.h"
 #include "xfer/dirtab.h"
 #include "xfer/inomap.h"
+#include "xfer/losses.h"
 
 struct recv_late;
 
-/* Both tables are borrowed until free. */
+/* All tables are borrowed until free. */
 struct recv_late *recv_late_new(struct dirtab *dirs, struct inomap *inodes,
-				struct err *e);
+				struct losses *losses, struct err *e);
 void recv_late_free(struct recv_late *l);
 
 /* Each records one thing to do; names and metadata are copied. */

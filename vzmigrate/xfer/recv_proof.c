@@ -5,10 +5,13 @@
  */
 #include "xfer/recv_proof.h"
 
+#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/escape.h"
+#include "fs/beneath.h"
 #include "fs/meta.h"
 #include "fs/scan.h"
 #include "wire/tree.h"
@@ -105,6 +108,20 @@ sum_entry(struct walk *w, struct part *p, const char *path, size_t path_len,
 }
 
 static int
+name_error(int rc, const struct scan_dir *d, const char *name, struct err *e)
+{
+	char dir[1024], shown[1024];
+
+	if (rc == PAGE_FULL) {
+		return rc;
+	}
+	escape_bytes(dir, sizeof(dir), d->path, d->path_len);
+	escape_bytes(shown, sizeof(shown), name, strlen(name));
+	return err_wrap(e, "%s%s%s", dir, d->path_len && *name ? "/" : "",
+			shown);
+}
+
+static int
 on_dir(struct scan_dir *d, const struct statx *stx, void *arg, struct err *e)
 {
 	struct walk *w = arg;
@@ -115,11 +132,14 @@ on_dir(struct scan_dir *d, const struct statx *stx, void *arg, struct err *e)
 		if (d->id == TREE_ROOT) {
 			m.flags &= ~PROOF_ROOT_LATE;
 		}
+		rc = losses_restore(w->in->losses, stx->stx_ino, &m, e);
+	}
+	if (rc == 0) {
 		rc = sum_entry(w, &w->part[d->thread], d->path, d->path_len, &m,
 			       0, e);
 	}
 	meta_fini(&m);
-	return rc;
+	return rc < 0 ? name_error(rc, d, "", e) : 0;
 }
 
 static int
@@ -128,14 +148,25 @@ on_entry(struct scan_dir *d, const char *name, size_t name_len,
 {
 	struct walk *w = arg;
 	struct part *p = &w->part[d->thread];
+	cleanup(close_fd) int fd = -1;
 	struct meta m = { 0 };
-	int rc;
+	int rc = 0;
 
 	if (S_ISDIR(stx->stx_mode)) {
 		return 0;
 	}
 	buf_clear(&p->path);
-	rc = meta_read(d->fd, name, -1, stx, &m, NULL, e);
+	if (S_ISREG(stx->stx_mode)) {
+		/* The staging area is ours alone. */
+		fd = beneath_open_own(d->fd, name, O_RDONLY | O_NOATIME, e);
+		rc = fd < 0 ? fd : 0;
+	}
+	if (rc == 0) {
+		rc = meta_read(d->fd, name, fd, stx, &m, NULL, e);
+	}
+	if (rc == 0) {
+		rc = losses_restore(w->in->losses, stx->stx_ino, &m, e);
+	}
 	if (rc == 0 && d->path_len) {
 		rc = buf_append(&p->path, d->path, d->path_len, e);
 		if (rc == 0) {
@@ -150,7 +181,7 @@ on_entry(struct scan_dir *d, const char *name, size_t name_len,
 			       stx->stx_ino, e);
 	}
 	meta_fini(&m);
-	return rc;
+	return rc < 0 ? name_error(rc, d, name, e) : 0;
 }
 
 static int

@@ -13,12 +13,14 @@
 #include "base/err.h"
 #include "wire/msg.h"
 #include "xfer/inomap.h"
+#include "xfer/losses.h"
 
 /* All borrowed. */
 struct recv_proof_in {
 	int rootfd;
 	const struct digest_key *key;
 	struct inomap *inodes; /* by inode number on this file system */
+	struct losses *losses;
 };
 
 /* A page of the list for MSG_PROOF_LIST. */

@@ -26,6 +26,7 @@
 
 #include "base/cleanup.h"
 #include "base/escape.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "fs/beneath.h"
 #include "fs/content.h"
@@ -57,6 +58,7 @@ struct lane {
 	struct digest_state *scratch; /* owned */
 	struct send_result part;
 	struct statx dir_stx; /* of the directory being listed */
+	bool link_failed;     /* so the entry at hand is not to blame */
 };
 
 struct pass {
@@ -106,7 +108,13 @@ flush(struct pass *p, struct lane *n, struct err *e)
 	tree_set_u32(pool_payload(f), (uint32_t)n->body.len);
 	memcpy(pool_payload(f) + 4 + n->body.len, n->defs.p, n->defs.len);
 	f->len = (uint32_t)(4 + n->body.len + n->defs.len);
+	rc = fault_point("send.batch", e);
+	if (rc < 0) {
+		pool_put(f);
+		return rc;
+	}
 	rc = link_send(p->l, f, e);
+	n->link_failed = rc < 0;
 	if (rc == 0) {
 		/* Queued behind this frame, others may rely on them. */
 		send_dirs_sent(p->dirs, (uint32_t *)n->defined.data,
@@ -227,6 +235,9 @@ name_error(struct lane *n, struct err *e)
 {
 	char shown[2048];
 
+	if (n->link_failed) {
+		return e->code;
+	}
 	return err_wrap(e, "%s",
 			escape_bytes(shown, sizeof(shown), n->path.data,
 				     n->path.len));
@@ -274,23 +285,23 @@ unchanged(int fd, const struct statx *was, struct err *e)
 }
 
 /* Times come from a clock that ticks every 1 to 10 ms: a write in the tick in
- * which the file was changed last leaves no trace. So a file that was changed
- * just now is left to settle; from then on every write shows. */
+ * which the file was changed last leaves no trace. So a file or directory that
+ * was changed just now is left to settle; from then on every write shows. */
 static int
-settle(struct item *it, struct err *e)
+settle(int fd, const struct statx *stx, struct err *e)
 {
 	struct timespec now, wait = { 0 };
 	int64_t age;
 
 	clock_gettime(CLOCK_REALTIME, &now);
-	age = ((int64_t)now.tv_sec - it->stx.stx_ctime.tv_sec) * 1000000000 +
-	      now.tv_nsec - it->stx.stx_ctime.tv_nsec;
+	age = ((int64_t)now.tv_sec - stx->stx_ctime.tv_sec) * 1000000000 +
+	      now.tv_nsec - stx->stx_ctime.tv_nsec;
 	if (age < -SETTLE_NS || age >= SETTLE_NS) {
 		return 0;
 	}
 	wait.tv_nsec = SETTLE_NS - (age < 0 ? 0 : age);
 	nanosleep(&wait, NULL);
-	return unchanged(it->fd, &it->stx, e);
+	return unchanged(fd, stx, e);
 }
 
 /* Read [off, off + len) to `to`. */
@@ -396,8 +407,8 @@ send_inline(struct pass *p, struct lane *n, struct item *it, struct err *e)
 }
 
 static int
-send_chunk(struct pass *p, struct item *it, uint32_t id, uint64_t off,
-	   size_t len, struct err *e)
+send_chunk(struct pass *p, struct lane *n, struct item *it, uint32_t id,
+	   uint64_t off, size_t len, struct err *e)
 {
 	struct pool_frame *f = pool_get(p->pool);
 	uint8_t *to;
@@ -415,18 +426,21 @@ send_chunk(struct pass *p, struct item *it, uint32_t id, uint64_t off,
 		to[4 + i] = (uint8_t)(off >> (8 * i));
 	}
 	rc = read_range(it, to + TREE_CHUNK_HEAD, off, len, e);
+	rc = rc < 0 ? rc : fault_point("send.chunk", e);
 	if (rc < 0) {
 		pool_put(f);
 		return rc;
 	}
 	proof_piece(p->key, off, to + TREE_CHUNK_HEAD, len, &it->content);
 	f->len = (uint32_t)(TREE_CHUNK_HEAD + len);
-	return link_send(p->l, f, e);
+	rc = link_send(p->l, f, e);
+	n->link_failed = rc < 0;
+	return rc;
 }
 
 static int
-send_chunks(struct pass *p, struct item *it, uint32_t id, uint64_t *chunks,
-	    struct err *e)
+send_chunks(struct pass *p, struct lane *n, struct item *it, uint32_t id,
+	    uint64_t *chunks, struct err *e)
 {
 	uint64_t pos = 0, off, len;
 	int rc;
@@ -437,7 +451,7 @@ send_chunks(struct pass *p, struct item *it, uint32_t id, uint64_t *chunks,
 		if (p->o->stop && *p->o->stop) {
 			return err_set(e, E_CANCELLED, "stopped as asked");
 		}
-		rc = send_chunk(p, it, id, off, take, e);
+		rc = send_chunk(p, n, it, id, off, take, e);
 		if (rc < 0) {
 			return rc;
 		}
@@ -471,7 +485,7 @@ send_large(struct pass *p, struct lane *n, struct item *it, struct err *e)
 		rc = flush(p, n, e);
 	}
 	if (rc == 0) {
-		rc = send_chunks(p, it, id, &chunks, e);
+		rc = send_chunks(p, n, it, id, &chunks, e);
 	}
 	if (rc == 0) {
 		rc = unchanged(it->fd, &it->stx, e);
@@ -482,6 +496,17 @@ send_large(struct pass *p, struct lane *n, struct item *it, struct err *e)
 	if (rc == 0) {
 		tree_put_file_end(&n->body, id, it->group != 0, chunks, &it->m);
 	}
+	return rc;
+}
+
+/* As it will be there: less the hints that mean nothing there. */
+static int
+read_meta(struct pass *p, int dirfd, const char *name, int fd,
+	  const struct statx *stx, struct meta *m, struct err *e)
+{
+	int rc = meta_read(dirfd, name, fd, stx, m, NULL, e);
+
+	m->flags &= ~p->o->drop_flags;
 	return rc;
 }
 
@@ -498,10 +523,10 @@ try_regular(struct pass *p, struct lane *n, struct item *it, struct err *e)
 	if (it->fd < 0) {
 		return it->fd;
 	}
-	rc = settle(it, e);
+	rc = settle(it->fd, &it->stx, e);
 	if (rc == 0) {
-		rc = meta_read(it->d->fd, it->name, it->fd, &it->stx, &it->m,
-			       NULL, e);
+		rc = read_meta(p, it->d->fd, it->name, it->fd, &it->stx, &it->m,
+			       e);
 	}
 	if (rc < 0) {
 		return rc;
@@ -544,7 +569,7 @@ send_regular(struct pass *p, struct lane *n, struct item *it, struct err *e)
 static int
 send_special(struct pass *p, struct lane *n, struct item *it, struct err *e)
 {
-	int rc = meta_read(it->d->fd, it->name, -1, &it->stx, &it->m, NULL, e);
+	int rc = read_meta(p, it->d->fd, it->name, -1, &it->stx, &it->m, e);
 
 	if (rc == 0) {
 		rc = prepare(p, n, it->d->id,
@@ -649,7 +674,10 @@ on_dir(struct scan_dir *d, const struct statx *stx, void *arg, struct err *e)
 		n->path.len--; /* the '/' in front of no name */
 	}
 	if (rc == 0) {
-		rc = meta_read(d->fd, "", d->fd, stx, &m, NULL, e);
+		rc = settle(d->fd, stx, e);
+	}
+	if (rc == 0) {
+		rc = read_meta(p, d->fd, "", d->fd, stx, &m, e);
 	}
 	if (rc == 0 && d->id != TREE_ROOT) {
 		rc = send_dirs_add(p->dirs, d->id, d->parent, d->name,

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/escape.h"
 #include "fs/fsprobe.h"
 #include "fs/meta.h"
 #include "fs/scan.h"
@@ -73,21 +74,7 @@ need_of(struct send_survey *s, const struct meta *m)
 	if (m->xattrs_len) {
 		need_xattrs(s, m);
 	}
-	if (m->flags & (FS_IMMUTABLE_FL | FS_APPEND_FL)) {
-		s->caps |= FSPROBE_FLAG_IA;
-	}
-	if (m->flags & FS_NOCOW_FL) {
-		s->caps |= FSPROBE_FLAG_C;
-	}
-	if (m->projid) {
-		s->caps |= FSPROBE_PROJID;
-	}
-	if (m->type == FS_CHR || m->type == FS_BLK) {
-		s->caps |= FSPROBE_MKNOD;
-	}
-	if (m->uid || m->gid) {
-		s->caps |= FSPROBE_OWNER;
-	}
+	s->caps |= fsprobe_meta_caps(m);
 }
 
 /* Blocks beyond the size (preallocation) are not content. */
@@ -116,6 +103,17 @@ count(struct send_survey *s, const struct statx *stx, const struct meta *m)
 	need_of(s, m);
 }
 
+/* Put "PATH: " in front of an error. */
+static int
+named(struct err *e, const char *path, size_t len, const char *name)
+{
+	char dir[1024], shown[1024];
+
+	escape_bytes(dir, sizeof(dir), path, len);
+	escape_bytes(shown, sizeof(shown), name, strlen(name));
+	return err_wrap(e, "%s%s%s", dir, len && *name ? "/" : "", shown);
+}
+
 static int
 look(struct survey *v, struct scan_dir *d, const char *name, int fd,
      const struct statx *stx, struct err *e)
@@ -141,7 +139,10 @@ look(struct survey *v, struct scan_dir *d, const char *name, int fd,
 	}
 	meta_fini(&m);
 	/* Gone or replaced meanwhile: the pass will tell. */
-	return rc == E_NOT_FOUND || rc == E_CHANGED ? 0 : rc;
+	if (rc == E_NOT_FOUND || rc == E_CHANGED) {
+		return 0;
+	}
+	return rc < 0 ? named(e, d->path, d->path_len, name) : 0;
 }
 
 static int
@@ -154,18 +155,20 @@ static int
 on_entry(struct scan_dir *d, const char *name, size_t name_len,
 	 const struct statx *stx, void *arg, struct err *e)
 {
-	(void)name_len;
+	struct survey *v = arg;
+
+	v->part[d->thread].caps |= fsprobe_name_caps(name, name_len);
 	return S_ISDIR(stx->stx_mode) ? 0 : look(arg, d, name, -1, stx, e);
 }
 
 static int
 on_fault(const char *path, size_t path_len, struct err *why, void *arg)
 {
-	(void)path;
-	(void)path_len;
 	(void)arg;
-	return why->code == E_NOT_FOUND || why->code == E_CHANGED ? 0
-								  : why->code;
+	if (why->code == E_NOT_FOUND || why->code == E_CHANGED) {
+		return 0;
+	}
+	return named(why, path, path_len, "");
 }
 
 static void

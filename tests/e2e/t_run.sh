@@ -1,0 +1,198 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The test runner itself: a test that it calls passed has passed.
+# run: no-asan
+
+# runner WANT-EXIT ARGS ... - a runner of its own over the files in
+# $TEST_TMP/top; stdin holds t_x.sh.
+runner()
+{
+	local want=$1 top=$TEST_TMP/top
+	shift
+	mkdir -p "$top/tests/e2e" "$top/build/tests/unit"
+	cp "$VZ_TOP/tests/run" "$top/tests/"
+	cp "$VZ_TOP"/tests/e2e/{hosts.sh,hosts-use.sh,lib.sh,host-init} \
+		"$top/tests/e2e/"
+	cat >"$top/tests/e2e/t_x.sh"
+	[ -e "$top/build/Makefile" ] || units
+	assert_exit "$want" env -u RUN_TMP -u E2E_PREFIX \
+		"$top/tests/run" "$@"
+}
+
+# units NAME ... - unit programs of the build; each a script on stdin lines.
+units()
+{
+	local u=("${@/#/tests/unit/}")
+	mkdir -p "$TEST_TMP/top/build/tests/unit"
+	printf 'TESTS = %s\ncheck:\n' "${u[*]}" >"$TEST_TMP/top/build/Makefile"
+}
+
+last_line()
+{
+	assert_eq "$1" "$(tail -n 1 "$OUT")"
+}
+
+test_counts()
+{
+	runner 1 <<-'END'
+	test_good() { true; }
+	test_bad() { false; true; }
+	test_unset() { echo "$no_such_variable"; }
+	test_pipe() { false | true; }
+	test_says() { fail "for a reason"; }
+	test_sub() { x=$(skip "no such thing"); echo "$x"; }
+	test_skips() { skip "no such kernel"; }
+	test_77() { exit 77; }
+	full_long() { true; }
+	END
+	last_line '1 passed, 5 failed, 2 skipped'
+	assert_match '^ok e2e/t_x.test_good \(' "$OUT"
+	assert_match '^FAIL e2e/t_x.test_bad: exit status 1' "$OUT"
+	assert_match 't_x.sh:2: failed: false' "$OUT"
+	assert_match '^    t_x.sh:5: for a reason' "$OUT"
+	assert_match '^skip e2e/t_x.test_sub: no such thing' "$OUT"
+	assert_match '^skip e2e/t_x.test_skips: no such kernel$' "$OUT"
+	assert_match '^FAIL e2e/t_x.test_77: exit status 77' "$OUT"
+	assert_no_match full_long "$OUT"
+}
+
+test_full_and_filter()
+{
+	runner 0 --full --filter 'long$' <<-'END'
+	test_bad() { false; }
+	full_long() { true; }
+	END
+	last_line '1 passed, 0 failed, 0 skipped'
+	assert_exit 1 env -u RUN_TMP "$TEST_TMP/top/tests/run" --filter nothing
+	last_line '0 passed, 0 failed, 0 skipped'
+}
+
+# What ignores SIGTERM or left the group is ended, too, and told.
+test_time_out()
+{
+	runner 1 <<-'END'
+	TEST_TIMEOUT=1
+	test_hangs() { trap '' TERM; echo before; while :; do read -r _ <> <(:) || :; done; }
+	test_after() { true; }
+	test_daemon() { setsid sleep 1000 & }
+	END
+	assert_match '^FAIL e2e/t_x.test_hangs: not done in 1 s' "$OUT"
+	assert_match '^    before' "$OUT"
+	assert_match '^ok e2e/t_x.test_after' "$OUT"
+	assert_match '^FAIL e2e/t_x.processes_left' "$OUT"
+	assert_match 'sleep 1000' "$OUT"
+	last_line '2 passed, 2 failed, 0 skipped'
+}
+
+test_set_up_fails()
+{
+	runner 1 <<-'END'
+	setup_file() { echo in set-up; false; }
+	test_1() { true; }
+	test_2() { true; }
+	END
+	assert_match '^FAIL e2e/t_x.test_1: set-up failed' "$OUT"
+	assert_match '^    in set-up' "$OUT"
+	last_line '0 passed, 2 failed, 0 skipped'
+}
+
+test_set_up_skips()
+{
+	runner 0 <<-'END'
+	setup_file() { skip "not here"; }
+	test_1() { true; }
+	END
+	assert_match '^skip e2e/t_x.test_1: not here' "$OUT"
+	last_line '0 passed, 0 failed, 1 skipped'
+}
+
+test_file_that_does_not_parse()
+{
+	runner 1 <<-'END'
+	test_1() { true; }
+	test_2() { if; }
+	END
+	assert_no_match '^ok' "$OUT"
+	last_line '0 passed, 2 failed, 0 skipped'
+}
+
+# program NAME - a unit program; its text is stdin.
+program()
+{
+	mkdir -p "$TEST_TMP/top/build/tests/unit"
+	{ echo '#!/bin/sh'; cat; } >"$TEST_TMP/top/build/tests/unit/$1"
+	chmod 755 "$TEST_TMP/top/build/tests/unit/$1"
+}
+
+test_unit_programs()
+{
+	program test_tap <<-'END'
+	echo 1..3
+	echo 'ok 1 - first'
+	echo 'SKIP third: no such device'
+	echo 'not ok 2 - second'
+	echo 'not ok 3 # SKIP third'
+	exit 1
+	END
+	program test_dies <<-'END'
+	printf '1..2\nok 1 - first\n'
+	kill -ABRT $$
+	END
+	program test_few <<-'END'
+	printf '1..2\nok 1 - first\n'
+	END
+	program test_exit <<-'END'
+	printf '1..1\nok 1 - first\n'
+	exit 3
+	END
+	program test_plain </dev/null
+	units test_tap test_dies test_few test_exit test_plain test_missing
+	runner 1 </dev/null
+	assert_match '^ok unit/test_tap.first ' "$OUT"
+	assert_match '^FAIL unit/test_tap.second' "$OUT"
+	assert_match '^skip unit/test_tap.third: no such device$' "$OUT"
+	assert_match '^FAIL unit/test_dies: 1 of 2 tests ran, exit status 134' \
+		"$OUT"
+	assert_match '^FAIL unit/test_few: 1 of 2 tests ran' "$OUT"
+	assert_match '^FAIL unit/test_exit: exit status 3' "$OUT"
+	assert_match '^ok unit/test_plain ' "$OUT"
+	assert_match '^FAIL unit/test_missing: exit status 127' "$OUT"
+	last_line '5 passed, 5 failed, 1 skipped'
+}
+
+# A report of a sanitizer is a failure, whatever the test thought.
+test_sanitizer_report()
+{
+	runner 1 <<-'END'
+	test_1() { echo "runtime error: so" >"$RUN_TMP/san/ubsan.1"; }
+	test_2() { true; }
+	END
+	assert_match '^FAIL e2e/t_x.test_1: sanitizer report' "$OUT"
+	assert_match 'runtime error: so' "$OUT"
+	last_line '1 passed, 1 failed, 0 skipped'
+}
+
+test_not_built()
+{
+	runner 0 <<<'test_1() { true; }'
+	rm "$TEST_TMP/top/build/Makefile"
+	assert_exit 2 env -u RUN_TMP "$TEST_TMP/top/tests/run"
+	assert_match 'is not built' "$ERR"
+}
+
+test_interrupted()
+{
+	local rc=0
+	runner 0 <<<'test_1() { true; }'
+	echo 'test_1() { : >"'"$TEST_TMP"'/started"; sleep 1000; }' \
+		>"$TEST_TMP/top/tests/e2e/t_x.sh"
+	env -u RUN_TMP "$TEST_TMP/top/tests/run" >"$TEST_TMP/out" 2>&1 &
+	wait_until 20 test -e "$TEST_TMP/started"
+	kill -TERM $!
+	wait $! || rc=$?
+	assert_eq 143 $rc
+	assert_no_match '^ok' "$TEST_TMP/out"
+	assert_eq '0 passed, 0 failed, 0 skipped' "$(tail -n 1 "$TEST_TMP/out")"
+	[ -z "$(pgrep -f "$TEST_TMP/top/tests/run")" ] || fail "still running"
+}
