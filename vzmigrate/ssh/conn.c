@@ -229,7 +229,10 @@ explain(struct opening *o, struct err *e)
 	int rc;
 
 	sesswait_error(o->conn->s, text, sizeof(text));
-	rc = kexlog_explain(text, e);
+	rc = kexlog_explain(text, o->p->mismatch, e);
+	if (rc == 0) {
+		rc = kexlog_compare(&o->conn->kex, o->p->mismatch, e);
+	}
 	if (rc < 0) {
 		return err_wrap(e, "%s", o->c->alias);
 	}
