@@ -118,7 +118,7 @@ test_lxc()
 	lxc_make a web
 	"$TOOLS/nastytree" --small "$A/var/lib/lxc/web/rootfs/nasty"
 	assert_exit 0 vzm -r no b web
-	assert_match '^vzmigrate: moved CT web to root@b: .* kind=lxc files=[0-9]+ bytes=[0-9]+ seconds=[0-9.]+ .*cipher=.* cipher_by=default .*verified=true' "$OUT"
+	assert_match '^vzmigrate: moved CT web to root@b: .* kind=lxc files=[0-9]+ bytes=[0-9]+ seconds=[0-9.]+ .*cipher=.* cipher_by=hardware .*verified=true' "$OUT"
 	same "$A/var/lib/lxc/web/rootfs" "$B/var/lib/lxc/web/rootfs"
 	assert_no_match '^web *$' <(on a lxc-ls -1)
 	assert_match '^web *$' <(on b lxc-ls -1)
@@ -215,7 +215,7 @@ test_cipher_told()
 	mkdir -p "$A/srv/c"
 	assert_exit 0 vzm --kind=dir --cipher=aes256-ctr --mac=hmac-sha2-512 \
 		b /srv/c:/srv/c1
-	assert_match 'cipher=aes256-ctr mac=hmac-sha2-512 cipher_by=option' \
+	assert_match 'cipher=aes256-ctr mac=hmac-sha2-512 .*cipher_by=option' \
 		"$OUT"
 	echo 'Ciphers aes192-ctr' >"$A/root/ssh.conf"
 	assert_exit 0 vzm --kind=dir --ssh-config=/root/ssh.conf b \
