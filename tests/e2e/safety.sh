@@ -6,10 +6,17 @@
 # host owns it. Hosts are a (source) and b.
 #
 #   reference               makes the reference on a, once a file
-#   fresh CT                CT is as the reference on a, and nowhere on b
+#   fresh CT                CT is as the reference on a, and nowhere on b. A
+#                           number is an openvz container (with the stand-in
+#                           for vzctl), a path a directory, else it is lxc
 #   mig [OPTION ...] CT     moves it; RC, and the output in $OUT and $ERR.
 #                           A_ENV, A_FAULT, B_FAULT, B_ENV, LIMIT (seconds);
-#                           AGENT instead of the agent
+#                           AGENT instead of the agent; MIG_HOST instead of b
+#   held POINT [OPTION ...] CT
+#                           begins to move it and returns when it has come to
+#                           POINT and waits there (B_HOLD=POINT: or there, on
+#                           b); MIG_PID is its process
+#   go_on                   lets it, and waits for its end: RC
 #   owned_by HOST CT        that host can start it, the other one cannot, and
 #                           its tree is the reference's
 #   one_owner CT            at most one host could start it
@@ -56,15 +63,86 @@ treecmp_ok()
 		fail "trees differ: $(head -n 5 "$TEST_TMP/cmp")"
 }
 
+kind_of()
+{
+	case $1 in
+	/*) echo dir ;;
+	[0-9]*) echo openvz ;;
+	*) echo lxc ;;
+	esac
+}
+
+# tree_of HOST CT, conf_of HOST CT - as seen from here.
+tree_of()
+{
+	case $(kind_of "$2") in
+	dir) echo "$(host_dir "$1")$2" ;;
+	openvz) echo "$(host_dir "$1")/vz/private/$2" ;;
+	lxc) echo "$(host_dir "$1")$CTS/$2/rootfs" ;;
+	esac
+}
+
+conf_of()
+{
+	case $(kind_of "$2") in
+	dir) echo "$(host_dir "$1")$2" ;;
+	openvz) echo "$(host_dir "$1")/etc/vz/conf/$2.conf" ;;
+	lxc) echo "$(host_dir "$1")$CTS/$2/config" ;;
+	esac
+}
+
 fresh()
 {
-	local h
+	local h d
 	for h in a b; do
-		rm -rf --one-file-system "$(host_dir $h)$CTS/$1"
+		d=$(host_dir $h)
+		rm -rf --one-file-system "$(tree_of $h "$1")"
+		case $(kind_of "$1") in
+		openvz) rm -rf "$d/etc/vz/conf/$1".* "$d"/vz/private/"$1"* ;;
+		lxc) rm -rf "$d$CTS/$1" ;;
+		esac
 	done
-	cp -a "$(host_dir a)/srv/ref" "$(host_dir a)$CTS/$1"
-	sed -i "s|/ref/|/$1/|; s|= ref\$|= $1|" \
-		"$(host_dir a)$CTS/$1/config"
+	d=$(host_dir a)
+	case $(kind_of "$1") in
+	dir) cp -a "$REF" "$d$1" ;;
+	openvz)
+		cp -a "$REF" "$d/vz/private/$1"
+		cat >"$d/etc/vz/conf/$1.conf" <<-'END'
+		VE_LAYOUT=simfs
+		VE_ROOT="/vz/root/$VEID"
+		VE_PRIVATE="/vz/private/$VEID"
+		END
+		;;
+	lxc)
+		cp -a "$d/srv/ref" "$d$CTS/$1"
+		sed -i "s|/ref/|/$1/|; s|= ref\$|= $1|" "$d$CTS/$1/config"
+		;;
+	esac
+}
+
+# openvz_hosts - before hosts_up: vzctl is the stand-in; after it, with the
+# hosts' names: its directories.
+openvz_hosts()
+{
+	local d
+	if [ $# = 0 ]; then
+		mkdir -p "$RUN_TMP/bin"
+		ln -sf "$VZ_TOP/tests/tools/vzctl-standin" "$RUN_TMP/bin/vzctl"
+		HOSTS_PATH=$RUN_TMP/bin
+		return
+	fi
+	for d; do
+		d=$(host_dir "$d")
+		mkdir -p "$d"/etc/vz/conf "$d"/etc/vz/names "$d"/vz/private \
+			"$d"/vz/root "$d"/vz/lock
+		cat >"$d/etc/vz/vz.conf" <<-'END'
+		VIRTUOZZO=yes
+		LOCKDIR=/vz/lock
+		DUMPDIR=/vz/dump
+		VE_ROOT=/vz/root/$VEID
+		VE_PRIVATE=/vz/private/$VEID
+		END
+	done
 }
 
 # agent_once FAULT - prints a command for --agent whose first process has the
@@ -84,22 +162,67 @@ agent_once()
 	echo "$f"
 }
 
-mig()
+# mig_args OPTION ... CT - the command's words in MIG, its settings in MIG_ENV.
+mig_args()
 {
 	local agent=$AGENT
 	if [ -z "$agent" ]; then
 		agent="env ${B_ENV:-} ${B_FAULT:+VZMIGRATE_FAULT=$B_FAULT} vzmigrate-agent"
 	fi
 	OUT=$TEST_TMP/stdout ERR=$TEST_TMP/stderr RC=0
-	# shellcheck disable=SC2086 # several settings
-	on a env $TEST_QUICK_ENV ${A_ENV:-} \
-		${A_FAULT:+VZMIGRATE_FAULT="$A_FAULT"} \
-		timeout -k 5 "$LIMIT" vzmigrate --agent="$agent" "${@:1:$#-1}" \
-		"${MIG_HOST:-b}" "${@: -1}" >"$OUT" 2>"$ERR" || RC=$?
+	# shellcheck disable=SC2206 # several settings
+	MIG_ENV=($TEST_QUICK_ENV ${A_ENV:-}
+		${A_FAULT:+VZMIGRATE_FAULT="$A_FAULT"})
+	MIG=(vzmigrate --agent="$agent" "${@:1:$#-1}" "${MIG_HOST:-b}"
+		"${@: -1}")
+}
+
+mig()
+{
+	mig_args "$@"
+	on a env "${MIG_ENV[@]}" timeout -k 5 "$LIMIT" "${MIG[@]}" \
+		>"$OUT" 2>"$ERR" || RC=$?
 	if [ $RC = 124 ]; then
 		tail -n 40 "$ERR" >&2
 		fail "not done in $LIMIT s"
 	fi
+}
+
+held()
+{
+	HOLD=$TEST_TMP/hold
+	rm -f "$HOLD"
+	if [ -n "${B_HOLD:-}" ]; then
+		B_ENV="VZMIGRATE_FAULT=$1=hold VZMIGRATE_FAULT_HOLD=$HOLD"
+	else
+		A_ENV="VZMIGRATE_FAULT_HOLD=$HOLD ${HELD_ENV:-}" A_FAULT="$1=hold"
+	fi
+	shift
+	mig_args "$@"
+	A_ENV='' A_FAULT='' B_ENV=''
+	# A job in the background would ignore SIGINT.
+	on_bg a env --default-signal=INT "${MIG_ENV[@]}" "${MIG[@]}" \
+		>"$OUT" 2>"$ERR"
+	MIG_BG=$ON_BG MIG_PID=$ON_PID
+	wait_until 20 test -e "$HOLD"
+}
+
+go_on()
+{
+	rm -f "$HOLD"
+	ended
+}
+
+# ended - waits for the migration in the background.
+ended()
+{
+	wait_until "$LIMIT" mig_gone
+	wait "$MIG_BG" || RC=$?
+}
+
+mig_gone()
+{
+	! kill -0 "$MIG_BG" 2>/dev/null
 }
 
 # want CODE [WHAT] - after mig.
@@ -114,12 +237,21 @@ want()
 startable()
 {
 	local h=$1 ct=$2
-	on "$h" lxc-start -n "$ct" >"$TEST_TMP/start" 2>&1 || return 1
-	wait_until 10 lxc_is RUNNING "$h" "$ct"
-	on "$h" lxc-stop -k -n "$ct" || :
-	wait_until 10 lxc_is STOPPED "$h" "$ct"
+	case $(kind_of "$ct") in
+	dir) return ;;
+	openvz)
+		on "$h" vzctl start "$ct" >"$TEST_TMP/start" 2>&1 || return 1
+		on "$h" vzctl stop "$ct" --fast >/dev/null
+		;;
+	lxc)
+		on "$h" lxc-start -n "$ct" >"$TEST_TMP/start" 2>&1 || return 1
+		wait_until 10 lxc_is RUNNING "$h" "$ct"
+		on "$h" lxc-stop -k -n "$ct" || :
+		wait_until 10 lxc_is STOPPED "$h" "$ct"
+		;;
+	esac
 	# LXC makes a directory for a moment.
-	touch -r "$REF" "$(host_dir "$h")$CTS/$ct/rootfs"
+	touch -r "$REF" "$(tree_of "$h" "$ct")"
 }
 
 lxc_is()
@@ -135,21 +267,25 @@ other()
 one_owner()
 {
 	local n=0 h
+	[ "$(kind_of "$1")" != dir ] || return 0
 	for h in a b; do
-		[ ! -e "$(host_dir $h)$CTS/$1/config" ] || n=$((n + 1))
+		[ ! -e "$(conf_of $h "$1")" ] || n=$((n + 1))
 	done
 	[ $n -le 1 ] || fail "both hosts have the configuration of $1"
 }
 
 owned_by()
 {
-	local h=$1 ct=$2
-	assert_file "$(host_dir "$h")$CTS/$ct/config"
-	treecmp_ok "$REF" "$(host_dir "$h")$CTS/$ct/rootfs"
+	local h=$1 ct=$2 o
+	o=$(other "$h")
+	assert_file "$(conf_of "$h" "$ct")"
+	treecmp_ok "$REF" "$(tree_of "$h" "$ct")"
 	startable "$h" "$ct" ||
 		fail "$ct does not start on $h: $(cat "$TEST_TMP/start")"
-	if on "$(other "$h")" lxc-start -n "$ct" >/dev/null 2>&1; then
-		fail "$ct starts on $(other "$h"), too"
+	if [ "$(kind_of "$ct")" = dir ]; then
+		assert_no_file "$(tree_of "$o" "$ct")"
+	elif startable "$o" "$ct" 2>/dev/null; then
+		fail "$ct starts on $o, too"
 	fi
 }
 
@@ -159,9 +295,10 @@ rests()
 	local h d f
 	for h in a b; do
 		d=$(host_dir $h)
-		find "$d$CTS" "$d/srv" "$d/vz" -maxdepth 3 \( \
-			-name '.vzmigrate-*' -o -name 'config.vzmigrate-*' -o \
-			-name 'config.migrated*' \) 2>/dev/null || :
+		find "$d$CTS" "$d/srv" "$d/vz" "$d/etc/vz" -maxdepth 3 \( \
+			-name '.vzmigrate-*' -o -name '*.vzmigrate-*' -o \
+			-name '*.migrated*' -o -name '*.lck*' \) \
+			2>/dev/null || :
 		find "$d$STATE/reserve" -mindepth 1 2>/dev/null || :
 		for f in "$d$STATE"/source/*/journal; do
 			[ -e "$f" ] || continue

@@ -14,7 +14,10 @@ TEST_TIMEOUT=600
 setup_file()
 {
 	hosts_possible || skip "$HOSTS_WHY"
-	hosts_up tmpfs a b
+	openvz_hosts
+	hosts_up tmpfs a b c
+	openvz_hosts a b
+	mkdir -p "$(host_dir b)/srv"
 	reference
 	traces
 }
@@ -143,6 +146,7 @@ each()
 	local s_ fa fb opt
 	read -r s_ fa fb opt < <(scenarios | grep "^$s ")
 	: "$s_"
+	CT=${CT:-c}
 	SC_A=$(none "$fa") SC_B=$(none "$fb") SC_OPT=$(none "$opt")
 	for p in $(points "$s" "$h" | sample "$n"); do
 		count=$((count + 1))
@@ -163,43 +167,44 @@ clean_up()
 	wait_until 20 no_agents
 	on a rm -rf $STATE/source
 	on b rm -rf $STATE/sessions $STATE/reserve
-	on a sh -c "rm -rf $CTS/* $CTS/.vzmigrate-*"
-	on b sh -c "rm -rf $CTS/* $CTS/.vzmigrate-*"
+	on a sh -c "rm -rf $CTS/* $CTS/.vzmigrate-* /vz/lock/* /etc/vz/conf/*"
+	on b sh -c "rm -rf $CTS/* $CTS/.vzmigrate-* /srv/.vzmigrate-* \
+		/vz/private/.vzmigrate-* /vz/lock/* /etc/vz/conf/*"
 }
 
 # again CT [CODES] - the same command without a fault moves it.
 again()
 {
 	A_FAULT='' B_FAULT='' AGENT=''
-	mig "$1"
+	mig -r yes "$1"
 	want "${2:-0}" "the second run"
 	owned_by b "$1"
 	nothing_left
-	assert_no_file "$(host_dir a)$CTS/$1/config"
+	assert_no_file "$(conf_of a "$1")"
 }
 
 # The source's process dies.
 die_on_a()
 {
-	fresh c
+	fresh "$CT"
 	A_FAULT=${SC_A:+$SC_A,}$1=kill B_FAULT=$SC_B
 	# shellcheck disable=SC2086
-	mig $SC_OPT c
+	mig -r yes $SC_OPT "$CT"
 	case $1 in
 	# How many there are is not the same each time.
 	*.batch:[2-9]* | *.chunk:[2-9]*) want "137 0" ;;
 	*) want 137 ;;
 	esac
-	one_owner c
+	one_owner "$CT"
 	case $1 in
 	journal.done.after:*)
-		owned_by b c
-		again c 10
+		owned_by b "$CT"
+		again "$CT" 10
 		assert_match 'was moved away|no such|does not exist|not here' \
 			"$ERR"
 		;;
 	*)
-		[ $RC = 0 ] || again c
+		[ $RC = 0 ] || again "$CT"
 		;;
 	esac
 }
@@ -208,20 +213,20 @@ die_on_a()
 # next one, by the same run or another.
 die_on_b()
 {
-	fresh c
+	fresh "$CT"
 	A_FAULT=$SC_A AGENT=$(agent_once "${SC_B:+$SC_B,}$1=kill")
 	# shellcheck disable=SC2086
-	mig $SC_OPT c
-	one_owner c
+	mig -r yes $SC_OPT "$CT"
+	one_owner "$CT"
 	if [ $RC = 0 ]; then
-		owned_by b c
+		owned_by b "$CT"
 		nothing_left
 		return
 	fi
 	# Connecting; copying; what the scenario itself makes fail.
 	want "4 6 64 137" "the first run"
-	as_it_was c
-	again c
+	as_it_was "$CT"
+	again "$CT"
 }
 
 # as_it_was CT - after a failure before the change of hands: this host has it.
@@ -236,36 +241,36 @@ as_it_was()
 # became of the container.
 fail_on_a()
 {
-	fresh c
+	fresh "$CT"
 	A_FAULT=${SC_A:+$SC_A,}$1=fail B_FAULT=$SC_B
 	# shellcheck disable=SC2086
-	mig $SC_OPT c
+	mig -r yes $SC_OPT "$CT"
 	judge "$1"
 }
 
 fail_on_b()
 {
-	fresh c
+	fresh "$CT"
 	A_FAULT=$SC_A AGENT=$(agent_once "${SC_B:+$SC_B,}$1=fail")
 	# shellcheck disable=SC2086
-	mig $SC_OPT c
+	mig -r yes $SC_OPT "$CT"
 	judge "$1"
 }
 
 # judge POINT - after a failure that was survived.
 judge()
 {
-	one_owner c
+	one_owner "$CT"
 	case $RC in
 	0 | 66)
 		# Moved; what was left undone was said.
-		owned_by b c
-		[ $RC = 0 ] || again c "0 10"
+		owned_by b "$CT"
+		[ $RC = 0 ] || again "$CT" "0 10"
 		nothing_left
 		;;
 	4 | 6 | 64)
 		# What was touched was put back, and that was said.
-		owned_by a c
+		owned_by a "$CT"
 		nothing_left
 		case $1 in
 		*block* | src.* | send.* | recv.* | *pass* | *proven* | \
@@ -276,13 +281,13 @@ judge()
 			}
 			;;
 		esac
-		again c
+		again "$CT"
 		;;
 	65 | 73)
 		# Could not be learned, or not be undone: both said to run it
 		# again.
 		assert_match 'run the same command again' "$ERR"
-		again c
+		again "$CT"
 		;;
 	*)
 		want "a documented code"
@@ -304,6 +309,35 @@ test_walk_ways_back()
 	each die_on_b kept b 2
 }
 
+# The other kinds, around the change of hands.
+test_walk_openvz()
+{
+	CT=301
+	each die_on_a clean a 99
+	each die_on_b clean b 99
+}
+
+test_walk_dir()
+{
+	CT=/srv/box
+	each die_on_a clean a 12
+	each die_on_b clean b 12
+}
+
+full_walk_openvz()
+{
+	CT=301
+	each die_on_a clean a 1
+	each die_on_b clean b 1
+}
+
+full_walk_dir()
+{
+	CT=/srv/box
+	each die_on_a clean a 1
+	each die_on_b clean b 1
+}
+
 full_walk_source_dies() { each die_on_a clean a 1; }
 full_walk_agent_dies() { each die_on_b clean b 1; }
 full_walk_source_fails() { each fail_on_a clean a 1; }
@@ -323,4 +357,406 @@ full_walk_others()
 			each fail_on_$h $s $h 1
 		done
 	done
+}
+
+# --- the link breaks --------------------------------------------------------
+
+# cut_at HOST POINT CODES - the cable is pulled while both wait at that point.
+cut_at()
+{
+	local h=$1 point=$2 t
+	fresh c
+	if [ "$h" = a ]; then
+		held "$point" --ssh="-o ConnectTimeout=1" c
+	else
+		B_HOLD=1 held "$point" --ssh="-o ConnectTimeout=1" c
+	fi
+	link_cut b
+	t=$SECONDS
+	if [ "$h" = a ]; then
+		go_on
+	else
+		# It is the client that must notice.
+		ended
+		rm "$HOLD"
+	fi
+	link_join b
+	[ $((SECONDS - t)) -le 20 ] || fail "$point: $((SECONDS - t)) s"
+	want "$3" "$point"
+	case $RC in
+	0) assert_match 'was not told that all is done' "$ERR" ;;
+	65) assert_match 'run the same command again' "$ERR" ;;
+	*)
+		assert_match 'c: the link broke in step "[a-z ]+": b: ' "$ERR"
+		assert_match 'no sign of life|takes no data|connection was lost' "$ERR"
+		owned_by a c
+		;;
+	esac
+	one_owner c
+	if [ "$RC" = 0 ]; then
+		owned_by b c
+	else
+		again c
+	fi
+}
+
+test_link_cut()
+{
+	cut_at a src.pass 6
+	cut_at b recv.chunk 6
+	cut_at b dst.pass.finished 6
+	cut_at a src.take-over 65
+}
+
+full_link_cut_elsewhere()
+{
+	cut_at a src.reserve 6
+	cut_at a src.block 6
+	cut_at a send.chunk 6
+	cut_at a src.proof 6
+	cut_at a src.retire 65
+	cut_at b dst.reserve.made 6
+	cut_at b dst.commit.before-kind 65
+	cut_at b dst.commit.after-kind 65
+	cut_at a src.finish 0
+}
+
+test_link_is_not_there()
+{
+	fresh c
+	link_cut b
+	mig --ssh="-o ConnectTimeout=1" c
+	link_join b
+	want 4
+	owned_by a c
+	again c
+}
+
+# T4: a middlebox forgets a connection that is idle for 600 ms, while this side
+# or the other works for 2 s.
+idle_for_2s()
+{
+	sleep 2
+	go_on
+}
+
+test_middlebox()
+{
+	local proxy=(--ssh="-o 'ProxyCommand=idlecut 600 busybox nc %h %p'")
+	fresh c
+	held src.pass "${proxy[@]}" c
+	idle_for_2s
+	want 0 "a long scan"
+	fresh c
+	B_HOLD=1 held dst.pass.finished "${proxy[@]}" c
+	idle_for_2s
+	want 0 "long work there"
+	# Without keepalives it would have been cut, and this is found out.
+	fresh c
+	HELD_ENV=VZMIGRATE_KEEPALIVE_MS=700
+	held src.pass "${proxy[@]}" c
+	HELD_ENV=''
+	idle_for_2s
+	want 6 "no keepalives"
+	assert_match 'the link broke in step "[a-z ]+": b: (no sign of life|.* takes no data)' "$ERR"
+	again c
+}
+
+# --- the other side stops, or is one of before ------------------------------
+
+agent_pid()
+{
+	on b pgrep -x vzmigrate-agent
+}
+
+# T5
+test_agent_stopped()
+{
+	local p
+	for p in dst.reserve.made recv.chunk:2 dst.pass.finished; do
+		fresh c
+		AGENT=$(agent_once "$p=stop")
+		mig c
+		AGENT=''
+		want 6 "$p"
+		assert_match 'the link broke in step "[a-z ]+": b: no sign of life' \
+			"$ERR"
+		owned_by a c
+		# It still stands there; the next run ends it.
+		assert_eq 1 "$(agent_pid | wc -l)" "agents"
+		again c
+	done
+}
+
+# Stopped in the middle of the commit, with the session's lock.
+test_agent_stopped_in_the_commit()
+{
+	local p
+	for p in dst.commit.before-kind dst.commit.after-kind; do
+		fresh c
+		AGENT=$(agent_once "$p=stop")
+		A_ENV=VZMIGRATE_REPLY_MS=20000
+		mig c
+		AGENT=''
+		A_ENV=''
+		want 0 "$p"
+		owned_by b c
+		nothing_left
+	done
+}
+
+# The order is in the socket of an agent that does not read; the same run
+# connects again and ends that agent first.
+test_order_in_a_stopped_agents_socket()
+{
+	local old
+	fresh c
+	held src.take-over c
+	old=$(agent_pid)
+	on b kill -STOP "$old"
+	go_on
+	want 0
+	assert_exit 1 on b kill -0 "$old"
+	owned_by b c
+	nothing_left
+}
+
+sent_and_lost()
+{
+	grep -qE 'connection lost: b: (no sign of life|.* takes no data)' "$ERR"
+}
+
+# The same, and the source dies with it: another run must not be overtaken by
+# the old order.
+test_order_of_a_dead_source()
+{
+	local old
+	fresh c
+	HELD_ENV=VZMIGRATE_PAUSE_MS=20000
+	held src.take-over -v c
+	HELD_ENV=''
+	old=$(agent_pid)
+	on b kill -STOP "$old"
+	rm "$HOLD"
+	wait_until 20 sent_and_lost
+	kill -KILL "$MIG_PID"
+	ended
+	want 137
+	# The new run goes as far as to be connected, then the old agent may
+	# do what it wants to.
+	held src.take-over c
+	on b kill -CONT "$old" 2>/dev/null || :
+	go_on
+	want 0
+	assert_exit 1 on b kill -0 "$old"
+	owned_by b c
+	nothing_left
+}
+
+test_two_at_once()
+{
+	local out
+	fresh c
+	held src.pass c
+	out=$(on a vzmigrate b c 2>&1) && fail "the second one: $out"
+	assert_exit 20 on a vzmigrate b c
+	assert_match 'lock|migrat' "$ERR"
+	assert_eq 1 "$(wc -l <"$ERR")" "lines: $(cat "$ERR")"
+	# Nor to another host.
+	assert_exit 20 on a vzmigrate c c
+	ERR=$TEST_TMP/stderr
+	go_on
+	want 0
+	owned_by b c
+	nothing_left
+}
+
+test_open_session_with_another_host()
+{
+	local session
+	fresh c
+	A_FAULT=journal.retired.after=kill mig c
+	want 137
+	session=$(sed -n 's/.* session=\([0-9a-f]*\) .*/\1/p' \
+		"$(host_dir a)$STATE/source/lxc-c/journal")
+	A_FAULT='' MIG_HOST=c mig c
+	want 20
+	assert_match "session $session to root@b" "$ERR"
+	assert_no_file "$(host_dir c)$CTS/c"
+	again c
+}
+
+# S6: each host is source and destination at the same time.
+test_both_ways()
+{
+	local rc=0
+	trust_back
+	fresh c
+	fresh d
+	mv "$(host_dir a)$CTS/d" "$(host_dir b)$CTS/d"
+	held src.block c
+	on b vzmigrate a d >"$TEST_TMP/o2" 2>"$TEST_TMP/e2" || rc=$?
+	assert_eq 0 $rc "$(cat "$TEST_TMP/e2")"
+	go_on
+	want 0
+	owned_by b c
+	owned_by a d
+	# One container, there and back, while its first move was not ended.
+	fresh c
+	A_FAULT=src.finish=kill mig c
+	want 137
+	A_FAULT=''
+	rc=0
+	on b vzmigrate a c >"$TEST_TMP/o2" 2>"$TEST_TMP/e2" || rc=$?
+	assert_eq 9 $rc "$(cat "$TEST_TMP/e2")"
+	owned_by b c
+	again c
+	on b vzmigrate a c >"$TEST_TMP/o2" 2>"$TEST_TMP/e2" ||
+		fail "back: $(cat "$TEST_TMP/e2")"
+	owned_by a c
+	nothing_left
+}
+
+# trust_back - b may log in on a, too.
+trust_back()
+{
+	local d
+	d=$(host_dir a)
+	cat "$(host_dir b)/root/.ssh/id_ed25519.pub" \
+		>>"$d/root/.ssh/authorized_keys"
+	chmod 600 "$d/root/.ssh/authorized_keys"
+	echo "a,$(host_addr a),$(host_addr a 6)" \
+		"$(cut -d' ' -f1,2 "$d/etc/ssh/ssh_host_ed25519_key.pub")" \
+		>>"$(host_dir b)/root/.ssh/known_hosts"
+}
+
+# --- the source cannot be removed (S1) --------------------------------------
+
+test_source_removal_fails()
+{
+	local d
+	d=$(host_dir a)$CTS/c
+	fresh c
+	echo 'lxc.start.auto = 1' >>"$d/config"
+	on a mount -t tmpfs none "$CTS/c/rootfs/srv/empty"
+	mig c
+	want 66
+	assert_match 'c was moved, but not everything was cleaned up here' "$ERR"
+	assert_match 'the source copy could not be removed' "$ERR"
+	# As after a reboot with autostart on.
+	assert_eq '' "$(on a lxc-autostart -L)"
+	assert_no_file "$d/config"
+	if on a lxc-start -n c 2>/dev/null; then
+		fail "it starts on a"
+	fi
+	assert_eq "$(stat -c %Y "$REF/srv/big")" \
+		"$(stat -c %Y "$(host_dir b)$CTS/c/rootfs/srv/big")"
+	startable b c || fail "it does not start on b"
+	on a umount "$CTS/c/rootfs/srv/empty"
+	mig c
+	want 10
+	clean_up
+}
+
+test_source_with_immutable_files()
+{
+	fresh c
+	chattr +i "$(host_dir a)$CTS/c/rootfs/srv/own" ||
+		skip "no immutable files on tmpfs here"
+	chattr +i "$(host_dir a)$CTS/c/rootfs"
+	mig c
+	want 0
+	assert_no_file "$(host_dir a)$CTS/c"
+	lsattr -d "$(host_dir b)$CTS/c/rootfs" | grep -q '^[^ ]*i' ||
+		fail "the root is not immutable on b"
+	chattr -i "$(host_dir b)$CTS/c/rootfs" \
+		"$(host_dir b)$CTS/c/rootfs/srv/own"
+	nothing_left
+}
+
+# --- signals (S4) -----------------------------------------------------------
+
+interrupted_at()
+{
+	fresh c
+	held "$1" c
+	kill -"$2" "$MIG_PID"
+	wait_until 10 grep -q 'stopping, the source will be as it was' "$ERR"
+	kill -"$2" "$MIG_PID"
+	wait_until 10 grep -q 'already stopping' "$ERR"
+	go_on
+	want 70 "$1"
+	tail -n 1 "$ERR" | grep -q 'vzmigrate: ' || fail "$(cat "$ERR")"
+	owned_by a c
+	nothing_left
+	again c
+}
+
+test_signal_before_the_change_of_hands()
+{
+	interrupted_at src.reserve INT
+	interrupted_at send.chunk TERM
+	interrupted_at src.proof INT
+}
+
+too_late_at()
+{
+	fresh c
+	held "$1" c
+	kill -"$2" "$MIG_PID"
+	wait_until 10 grep -q 'too late to go back' "$ERR"
+	kill -"$2" "$MIG_PID"
+	wait_until 10 grep -q 'already stopping' "$ERR"
+	go_on
+	want 0 "$1"
+	owned_by b c
+	nothing_left
+}
+
+test_signal_after_the_change_of_hands()
+{
+	too_late_at src.retire TERM
+	too_late_at src.take-over INT
+}
+
+full_signals_elsewhere()
+{
+	interrupted_at src.block TERM
+	interrupted_at src.pass HUP
+	interrupted_at journal.proven.before INT
+	too_late_at journal.retired.after INT
+	too_late_at src.finish HUP
+	too_late_at src.destroy TERM
+}
+
+# --- locks (S6) -------------------------------------------------------------
+
+test_lock_directory()
+{
+	local d
+	d=$(host_dir a)
+	# Elsewhere, and not there yet.
+	fresh 301
+	sed -i 's|^LOCKDIR=.*|LOCKDIR=/vz/elsewhere|' "$d/etc/vz/vz.conf"
+	held src.pass 301
+	assert_file "$d/vz/elsewhere/301.lck"
+	assert_no_file "$d/vz/lock/301.lck"
+	go_on
+	want 0
+	# Read-only: another message than busy.
+	fresh 301
+	on a mount -t tmpfs -o ro none /vz/elsewhere
+	mig 301
+	on a umount /vz/elsewhere
+	want "15 64"
+	assert_match '/vz/elsewhere.*(Read-only|read-only)' "$ERR"
+	assert_no_match 'locked by' "$ERR"
+	sed -i 's|^LOCKDIR=.*|LOCKDIR=/vz/lock|' "$d/etc/vz/vz.conf"
+	owned_by a 301
+	# Of a dead process.
+	echo 999999 >"$d/vz/lock/301.lck"
+	mig 301
+	want 0
+	owned_by b 301
+	nothing_left
 }

@@ -267,8 +267,9 @@ send_survey(int rootfd, const struct send_opts *o, struct send_survey *s,
 
 int
 send_explain(int rootfd, struct link *l, const struct digest_key *key,
-	     char *out, size_t outlen, struct err *e)
+	     uint32_t drop_flags, char *out, size_t outlen, struct err *e)
 {
+	(void)drop_flags;
 	(void)rootfd;
 	(void)l;
 	(void)key;

@@ -144,7 +144,8 @@ test_whole_tree(void **state)
 	assert_int_equal(p.entries, r.proof.entries);
 	assert_int_equal(p.bytes, r.proof.bytes);
 	if (!digest_eq(&p.sum, &r.proof.sum)) {
-		send_explain(d->src, x.l, &x.key, e.text, sizeof(e.text), &e);
+		send_explain(d->src, x.l, &x.key, 0, e.text, sizeof(e.text),
+			     &e);
 		fail_msg("sums differ: %s", e.text);
 	}
 	/* Not only the sums: a look of our own. */
@@ -211,7 +212,7 @@ check_flip(struct dirs *d, void (*flip)(int), bool content_only,
 	assert_int_equal(copy(&x, d->src, &r, &p, &e), 0);
 	if (!content_only) {
 		assert_false(digest_eq(&p.sum, &r.proof.sum));
-		assert_int_equal(send_explain(d->src, x.l, &x.key, why,
+		assert_int_equal(send_explain(d->src, x.l, &x.key, 0, why,
 					      sizeof(why), &e),
 				 0);
 		assert_non_null(strstr(why, named));
@@ -323,7 +324,7 @@ test_flipped_on_the_way(void **state)
 	assert_int_equal(p.entries, r.proof.entries);
 	assert_false(digest_eq(&p.sum, &r.proof.sum));
 	assert_int_equal(
-		send_explain(d->src, x.l, &x.key, why, sizeof(why), &e), 0);
+		send_explain(d->src, x.l, &x.key, 0, why, sizeof(why), &e), 0);
 	assert_non_null(strstr(why, "big: differs"));
 	send_result_fini(&r);
 	xferfix_close(&x);

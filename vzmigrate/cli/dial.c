@@ -35,6 +35,7 @@ struct dial {
 	struct offer offer;
 	struct conn *first; /* of a probe, for the next one; owned; or NULL */
 	struct prompt prompt;
+	struct bytechan *chan; /* the live one, inside its wrap; borrowed */
 	char *dest;    /* "user@host"; owned */
 	char *host;    /* owned */
 	char *command; /* what is started there; owned */
@@ -327,6 +328,9 @@ wrap_free(struct bytechan *c)
 	    conn_exit_status(w->inner, &w->d->status, w->d->sig, &e) < 0) {
 		w->d->status = -1;
 	}
+	if (w->d->chan == w->inner) {
+		w->d->chan = NULL;
+	}
 	bytechan_free(w->inner);
 	conn_close(w->conn);
 	free(w);
@@ -529,8 +533,19 @@ dial_open(void *arg, bool must, struct bytechan **out, struct err *e)
 	w->inner->on_data = wrap_data;
 	w->inner->on_stderr = wrap_stderr;
 	w->inner->arg = w;
+	d->chan = w->inner;
 	*out = &w->c;
 	return 0;
+}
+
+void
+dial_greeted(void *arg)
+{
+	struct dial *d = arg;
+
+	if (d->chan) {
+		conn_unstop(d->chan);
+	}
 }
 
 /* ---- why no agent answered ---- */

@@ -41,6 +41,7 @@ const char *dial_host(const struct dial *d);
  * connection and must be gone before dial_free. */
 int dial_open(void *arg, bool must, struct bytechan **c, struct err *e);
 void dial_explain(void *arg, struct err *e);
+void dial_greeted(void *arg);
 
 /*
  * For a probe: what dial_open would connect with (borrowed, until the next

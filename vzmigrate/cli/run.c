@@ -107,6 +107,14 @@ explain_agent(void *arg, struct err *e)
 	dial_explain(r->dial, e);
 }
 
+static void
+agent_greeted(void *arg)
+{
+	struct run *r = arg;
+
+	dial_greeted(r->dial);
+}
+
 /* ---- setting up ---- */
 
 static enum log_level
@@ -144,6 +152,7 @@ start(struct run *r, struct err *e)
 	struct srcconn_opts c = {
 		.dial = open_agent,
 		.explain = explain_agent,
+		.greeted = agent_greeted,
 		.greeting_ms = from_env("VZMIGRATE_GREETING_MS", GREETING_MS),
 		.keepalive_ms = (uint32_t)from_env("VZMIGRATE_KEEPALIVE_MS",
 						   KEEPALIVE_MS),

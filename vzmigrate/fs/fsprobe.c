@@ -38,14 +38,14 @@ static const struct {
 	{ FSPROBE_MKNOD, "device nodes" },
 	{ FSPROBE_SPARSE, "holes" },
 	{ FSPROBE_FLAG_IA, "immutable and append-only" },
-	{ FSPROBE_FLAG_C, "no-copy-on-write" },
+	{ FSPROBE_FLAG_C, "the inode flag C (no copy on write)" },
 	{ FSPROBE_NSEC, "nanosecond times" },
 	{ FSPROBE_OWNER, "any owner" },
 	{ FSPROBE_NAME_BYTES, "names of any bytes" },
 	{ FSPROBE_PROJID, "project ids" },
 	{ FSPROBE_TIMES, "times before 1970 or after 2038" },
 	{ FSPROBE_FLAG_S, "synchronous files" },
-	{ FSPROBE_FLAG_COMPR, "compressed files" },
+	{ FSPROBE_FLAG_COMPR, "the inode flag c (compressed)" },
 	{ FSPROBE_FLAG_D, "synchronous directories" },
 	{ FSPROBE_FLAG_T, "the inode flag T" },
 	{ FSPROBE_FLAG_SU, "the inode flags s and u" },
@@ -269,9 +269,8 @@ try_dir(int dir)
 	caps |= mknodat(dir, "wd", S_IFCHR, makedev(4095, 1048575)) == 0
 			? FSPROBE_WIDE_DEV
 			: 0;
-	caps |= mkdirat(dir, "\xff\xfe\n\x1b", 0700) == 0
-			? FSPROBE_NAME_BYTES
-			: 0;
+	caps |= mkdirat(dir, "\xff\xfe\n\x1b", 0700) == 0 ? FSPROBE_NAME_BYTES
+							  : 0;
 	return caps;
 }
 
@@ -337,7 +336,8 @@ fsprobe_run(int dirfd, struct fsprobe *p, struct err *e)
 			rc = err_sys(e, errno, "cannot write a scratch file");
 		}
 	}
-	/* Where an open file is removed it only changes its name (NFS, FUSE). */
+	/* Where an open file is removed it only changes its name (NFS, FUSE).
+	 */
 	close_fd(&fd);
 	fd = -1;
 	if (remove_tree(dirfd, name, NULL, rc < 0 ? NULL : e) < 0 && rc == 0) {
@@ -385,7 +385,7 @@ fsprobe_meta_caps(const struct meta *m)
 static size_t
 utf8_len(const uint8_t *p, size_t left)
 {
-	size_t n = p[0] < 0x80	? 1
+	size_t n = p[0] < 0x80	 ? 1
 		   : p[0] < 0xc2 ? 0
 		   : p[0] < 0xe0 ? 2
 		   : p[0] < 0xf0 ? 3
@@ -417,6 +417,19 @@ fsprobe_name_caps(const char *name, unsigned long len)
 		}
 	}
 	return 0;
+}
+
+uint32_t
+fsprobe_hints_lost(uint32_t caps)
+{
+	uint32_t flags = 0;
+
+	for (size_t i = 0; i < FLAG_CAPS; i++) {
+		if (flag_caps[i].cap & FSPROBE_HINTS & ~caps) {
+			flags |= flag_caps[i].flags;
+		}
+	}
+	return flags;
 }
 
 char *

@@ -46,6 +46,17 @@ enum fsprobe_cap {
 	(FSPROBE_MKNOD | FSPROBE_OWNER | FSPROBE_NAME_BYTES | \
 	 FSPROBE_LONG_LINK | FSPROBE_WIDE_DEV)
 
+/* Advice to a file system how to store the file, not what the file is: where it
+ * means nothing it is left out, with a warning, also when all else must be
+ * exact. systemd sets +C on its journals on btrfs; such a container must be
+ * able to move to ext4. */
+#define FSPROBE_HINTS                                           \
+	(FSPROBE_FLAG_C | FSPROBE_FLAG_COMPR | FSPROBE_FLAG_T | \
+	 FSPROBE_FLAG_SU | FSPROBE_FLAG_NOTAIL)
+
+/* The FS_*_FL bits that are left out on a file system with `caps`. */
+uint32_t fsprobe_hints_lost(uint32_t caps);
+
 #define FSPROBE_LINK_LEN 1024 /* the shortest that xfs refuses */
 
 struct fsprobe {

@@ -107,7 +107,9 @@ static void
 check_caps(struct dst *d, const struct msg_check *m, const struct fsprobe *p,
 	   const char *dir, struct ct_findings *f)
 {
-	uint32_t lacking = m->caps & ~p->caps & ~(uint32_t)FSPROBE_HARD;
+	uint32_t hints = m->caps & ~p->caps & FSPROBE_HINTS;
+	uint32_t lacking =
+		m->caps & ~p->caps & ~(uint32_t)(FSPROBE_HARD | FSPROBE_HINTS);
 	uint32_t hard = m->caps & ~p->caps & FSPROBE_HARD;
 	bool warn = d->policy == META_WARN;
 	char names[1024];
@@ -125,13 +127,12 @@ check_caps(struct dst *d, const struct msg_check *m, const struct fsprobe *p,
 			       fsprobe_names(lacking, names, sizeof(names)),
 			       warn ? "" : "; --metadata=warn goes without");
 	}
-	if (m->xattr_max > p->xattr_max) {
-		ct_finding_add(f, E_UNSUPPORTED, warn,
-			       "the file system of %s (%s) holds extended "
-			       "attributes of %u bytes, the container has one "
-			       "of %u%s",
-			       dir, p->type, p->xattr_max, m->xattr_max,
-			       warn ? "" : "; --metadata=warn goes without");
+	if (hints) {
+		ct_finding_add(f, E_UNSUPPORTED, true,
+			       "the file system of %s (%s) has no use for %s: "
+			       "left out",
+			       dir, p->type,
+			       fsprobe_names(hints, names, sizeof(names)));
 	}
 }
 

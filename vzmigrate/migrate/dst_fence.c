@@ -282,6 +282,8 @@ end_agent(struct dst *d, const struct agent *a, struct err *e)
 	cleanup(close_fd) int pidfd =
 		(int)syscall(SYS_pidfd_open, (pid_t)a->pid, 0);
 	static const int signals[] = { SIGTERM, SIGKILL };
+	char state = '\0';
+	size_t first;
 
 	if (pidfd < 0) {
 		return errno == ESRCH
@@ -290,11 +292,13 @@ end_agent(struct dst *d, const struct agent *a, struct err *e)
 	}
 	/* The pidfd was there first: a process with the recorded start time
 	 * that is seen now is the one it refers to. */
-	if (start_time(a->pid, NULL) != a->start) {
+	if (start_time(a->pid, &state) != a->start) {
 		return 0;
 	}
 	log_info("ending the old agent of the session, process %ld", a->pid);
-	for (size_t i = 0; i < 2; i++) {
+	/* One that is stopped would not take the first. */
+	first = state == 'T' || state == 't' ? 1 : 0;
+	for (size_t i = first; i < 2; i++) {
 		if (syscall(SYS_pidfd_send_signal, pidfd, signals[i], NULL, 0) <
 			    0 &&
 		    errno != ESRCH) {

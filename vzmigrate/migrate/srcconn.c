@@ -193,6 +193,9 @@ connect_anew(struct srcconn *c, struct err *e)
 		link_close(l);
 		return rc;
 	}
+	if (c->o.greeted) {
+		c->o.greeted(c->o.arg);
+	}
 	set_link(c, l);
 	log_info("%s: vzmigrate-agent %s, host %s, Linux %s %s, uid %u",
 		 c->o.host, c->hello.version, c->hello.hostname,

@@ -26,7 +26,10 @@ struct srcconn_opts {
 	/* The greeting did not come: replace `e` by what is known of the
 	 * reason (no such program, sudo refused). May be NULL. */
 	void (*explain)(void *arg, struct err *e);
-	void *arg;	       /* for both; borrowed */
+	/* The agent has greeted: from now on srcconn_interrupt is the way to
+	 * end a wait, and the connection outlives it. May be NULL. */
+	void (*greeted)(void *arg);
+	void *arg;	       /* for all; borrowed */
 	const char *host;      /* for messages; borrowed */
 	int64_t greeting_ms;   /* see link_opts */
 	uint32_t keepalive_ms; /* see link_opts */

@@ -101,7 +101,9 @@ send(struct src *m, int rootfd, struct err *e)
 {
 	struct msg_pass pass = { .number = 1, .final = true };
 	struct meter t;
-	struct send_opts o = { .progress = &t.from, .stop = m->env->stop };
+	struct send_opts o = { .progress = &t.from,
+			       .stop = m->env->stop,
+			       .drop_flags = m->drop_flags };
 	int rc = srcconn_pass_begin(m->env->conn, &pass, e);
 
 	if (rc < 0) {
@@ -140,8 +142,8 @@ differs(struct src *m, int rootfd, const struct msg_proof *there, struct err *e)
 	struct err why = { 0 };
 
 	if (send_explain(rootfd, srcconn_link(m->env->conn),
-			 srcconn_key(m->env->conn), where, sizeof(where),
-			 &why) < 0) {
+			 srcconn_key(m->env->conn), m->drop_flags, where,
+			 sizeof(where), &why) < 0) {
 		snprintf(where, sizeof(where), "(where, is not known: %.400s)",
 			 why.text);
 	}

@@ -30,6 +30,7 @@ struct src {
 	uint32_t epoch; /* of the last OPEN */
 	enum msg_dst_state dst;	     /* the agent's last word on the session */
 	struct msg_open_reply place; /* of the last OPEN; owned */
+	uint32_t drop_flags;	     /* inode flags that mean nothing there */
 	uint64_t total_files, total_bytes; /* as surveyed, for the display */
 	enum steps_step step;
 	int64_t step_from_ms;

@@ -571,6 +571,12 @@ conn_exec(struct conn *c, const char *command, struct bytechan **out,
 	return sshchan_open(&p, command, out, e);
 }
 
+void
+conn_unstop(struct bytechan *c)
+{
+	sshchan_unstop(c);
+}
+
 int
 conn_exit_status(struct bytechan *c, int *status, char sig[16], struct err *e)
 {

@@ -94,6 +94,10 @@ const struct conn_info *conn_get_info(const struct conn *c);
 int conn_exec(struct conn *c, const char *command, struct bytechan **out,
 	      struct err *e);
 
+/* From here on conn_params.stop does not end the channel's waits; how they are
+ * ended then is its user's matter. Any thread. */
+void conn_unstop(struct bytechan *c);
+
 /* How the remote command of a channel made by conn_exec ended, once service
  * said E_CLOSED. 0 and `*status` (exit status) or `*sig` (its name, without
  * SIG; else ""); E_CLOSED where it is not known. Waits up to 2 s. */

@@ -214,11 +214,13 @@ turn(struct sshchan *c, int64_t ms, struct err *e)
 {
 	int64_t limit =
 		c->silence_ms / 3 < SLICE_MS ? c->silence_ms / 3 : SLICE_MS;
+	const volatile int *stop =
+		__atomic_load_n(&c->stop, __ATOMIC_RELAXED);
 
 	if (ms < 0 || ms > limit) {
 		ms = limit;
 	}
-	if (c->stop && *(const volatile int *)c->stop) {
+	if (stop && *stop) {
 		return err_set(e, E_CANCELLED, "stopped");
 	}
 	if (ssh_event_dopoll(c->ev, (int)ms) == SSH_ERROR && !dead(c)) {
@@ -545,6 +547,14 @@ sshchan_open(const struct sshchan_params *p, const char *command,
 	}
 	*out = &c->base;
 	return 0;
+}
+
+void
+sshchan_unstop(struct bytechan *base)
+{
+	struct sshchan *c = (struct sshchan *)base;
+
+	__atomic_store_n(&c->stop, NULL, __ATOMIC_RELAXED);
 }
 
 int

@@ -24,6 +24,9 @@ struct sshchan_params {
 int sshchan_open(const struct sshchan_params *p, const char *command,
 		 struct bytechan **out, struct err *e);
 
+/* See conn_unstop. */
+void sshchan_unstop(struct bytechan *c);
+
 /* See conn_exit_status. */
 int sshchan_exit_status(struct bytechan *c, int *status, char sig[16],
 			struct err *e);

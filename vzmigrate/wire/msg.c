@@ -293,7 +293,6 @@ msg_put_check(struct enc *n, const struct msg_check *m)
 	enc_u64(n, m->inodes);
 	enc_u32(n, m->caps);
 	enc_u64(n, m->largest_file);
-	enc_u32(n, m->xattr_max);
 	enc_str(n, m->nodeps);
 }
 
@@ -309,7 +308,6 @@ msg_get_check(const void *body, size_t len, struct msg_check *m, struct err *e)
 	m->inodes = dec_u64(&d);
 	m->caps = dec_u32(&d);
 	m->largest_file = dec_u64(&d);
-	m->xattr_max = dec_u32(&d);
 	m->nodeps = dec_str(&d, MSG_TEXT_MAX);
 	rc = dec_end(&d, "check", e);
 	if (rc < 0) {

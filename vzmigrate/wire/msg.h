@@ -113,8 +113,7 @@ struct msg_check {
 	uint64_t inodes;
 	uint32_t caps; /* enum fsprobe_cap that the tree may need */
 	uint64_t largest_file;
-	uint32_t xattr_max; /* largest xattr value */
-	char *nodeps;	    /* --nodeps list, or NULL */
+	char *nodeps; /* --nodeps list, or NULL */
 };
 
 struct msg_check_reply {

@@ -499,6 +499,17 @@ send_large(struct pass *p, struct lane *n, struct item *it, struct err *e)
 	return rc;
 }
 
+/* As it will be there: less the hints that mean nothing there. */
+static int
+read_meta(struct pass *p, int dirfd, const char *name, int fd,
+	  const struct statx *stx, struct meta *m, struct err *e)
+{
+	int rc = meta_read(dirfd, name, fd, stx, m, NULL, e);
+
+	m->flags &= ~p->o->drop_flags;
+	return rc;
+}
+
 /* Open, read metadata and content, send. A small file that changed meanwhile
  * is tried again, since nothing of it has left. */
 static int
@@ -514,8 +525,8 @@ try_regular(struct pass *p, struct lane *n, struct item *it, struct err *e)
 	}
 	rc = settle(it->fd, &it->stx, e);
 	if (rc == 0) {
-		rc = meta_read(it->d->fd, it->name, it->fd, &it->stx, &it->m,
-			       NULL, e);
+		rc = read_meta(p, it->d->fd, it->name, it->fd, &it->stx, &it->m,
+			       e);
 	}
 	if (rc < 0) {
 		return rc;
@@ -558,7 +569,7 @@ send_regular(struct pass *p, struct lane *n, struct item *it, struct err *e)
 static int
 send_special(struct pass *p, struct lane *n, struct item *it, struct err *e)
 {
-	int rc = meta_read(it->d->fd, it->name, -1, &it->stx, &it->m, NULL, e);
+	int rc = read_meta(p, it->d->fd, it->name, -1, &it->stx, &it->m, e);
 
 	if (rc == 0) {
 		rc = prepare(p, n, it->d->id,
@@ -666,7 +677,7 @@ on_dir(struct scan_dir *d, const struct statx *stx, void *arg, struct err *e)
 		rc = settle(d->fd, stx, e);
 	}
 	if (rc == 0) {
-		rc = meta_read(d->fd, "", d->fd, stx, &m, NULL, e);
+		rc = read_meta(p, d->fd, "", d->fd, stx, &m, e);
 	}
 	if (rc == 0 && d->id != TREE_ROOT) {
 		rc = send_dirs_add(p->dirs, d->id, d->parent, d->name,

@@ -38,6 +38,9 @@ struct send_opts {
 	struct send_progress *progress; /* or NULL */
 	/* Set by a signal handler: stop with E_CANCELLED. Or NULL. */
 	const volatile int *stop;
+	/* FS_*_FL bits to leave out: hints that the destination does not have
+	 * (fsprobe_hints_lost). */
+	uint32_t drop_flags;
 };
 
 /*
@@ -72,6 +75,6 @@ int send_survey(int rootfd, const struct send_opts *o, struct send_survey *s,
  * for as long as reading everything takes.
  */
 int send_explain(int rootfd, struct link *l, const struct digest_key *key,
-		 char *out, size_t outlen, struct err *e);
+		 uint32_t drop_flags, char *out, size_t outlen, struct err *e);
 
 #endif

@@ -34,7 +34,8 @@ struct theirs {
 
 struct explain {
 	const struct digest_key *key;
-	struct buf list; /* of struct theirs, sorted by path */
+	uint32_t drop_flags; /* left out when it was sent */
+	struct buf list;     /* of struct theirs, sorted by path */
 	struct buf names;
 	struct buf out;
 	struct digest_state *scratch;
@@ -158,13 +159,16 @@ hash_content(struct explain *x, int fd, uint64_t size, const char *name,
 }
 
 static void
-compare(struct explain *x, const struct meta *m, const struct digest *content)
+compare(struct explain *x, struct meta *m, const struct digest *content)
 {
 	struct theirs key = { .path = digest_of(x->key, x->path.data,
 						x->path.len) };
-	struct digest d = proof_name(x->key, (char *)x->path.data, x->path.len,
-				     m, content, x->scratch);
+	struct digest d;
 	struct theirs *t = NULL;
+
+	m->flags &= ~x->drop_flags;
+	d = proof_name(x->key, (char *)x->path.data, x->path.len, m, content,
+		       x->scratch);
 
 	if (x->list.len) {
 		t = bsearch(&key, x->list.data,
@@ -266,9 +270,9 @@ compare_all(struct explain *x, int rootfd, struct err *e)
 
 int
 send_explain(int rootfd, struct link *l, const struct digest_key *key,
-	     char *out, size_t outlen, struct err *e)
+	     uint32_t drop_flags, char *out, size_t outlen, struct err *e)
 {
-	struct explain x = { .key = key };
+	struct explain x = { .key = key, .drop_flags = drop_flags };
 	const char *text;
 	int rc;
 
