@@ -222,9 +222,7 @@ test_marks(void **state)
 	assert_int_equal(KIND->load(&a, path("a/data/x"), &d, &e), 0);
 	assert_int_equal(d.mark, CT_FREE);
 	assert_string_equal(d.tag, "s-1");
-	assert_int_equal(d.nnotes, 1);
-	assert_string_equal(d.notes[0], "this directory was moved before "
-					"(session s-1) and kept");
+	assert_int_equal(d.nnotes, 0);
 	ct_free(&d);
 	all_ways((struct op){ .tagged = KIND->unretire, .c = &c });
 	all_ways((struct op){ .fn = KIND->unblock, .c = &c });

@@ -388,6 +388,70 @@ keep_info(struct dial *d, const struct conn *conn)
 	note_plain_mac(d, i->mac_c2s);
 }
 
+/* Our side of a list that had nothing in common with the server's. */
+static const char *
+our_list(const struct dial *d, const struct kexlog_mismatch *m,
+	 enum offer_method *method)
+{
+	switch (m->list) {
+	case KEXLOG_CIPHER_C2S:
+		*method = OFFER_CIPHER_OUT;
+		return d->offer.ciphers_out;
+	case KEXLOG_CIPHER_S2C:
+		*method = OFFER_CIPHER_IN;
+		return d->offer.ciphers_in;
+	case KEXLOG_MAC_C2S:
+		*method = OFFER_MAC_OUT;
+		return d->offer.macs_out;
+	case KEXLOG_MAC_S2C:
+		*method = OFFER_MAC_IN;
+		return d->offer.macs_in;
+	case KEXLOG_KEX:
+		*method = OFFER_KEX;
+		return m->ours;
+	case KEXLOG_HOSTKEY:
+		*method = OFFER_HOST_KEY;
+		return m->ours;
+	default:
+		return NULL;
+	}
+}
+
+/* Both lists, name by name, before the error; it keeps what had nothing in
+ * common and, last, what to do. */
+static void
+explain_mismatch(const struct dial *d, const struct kexlog_mismatch *m,
+		 struct err *e)
+{
+	enum offer_method method;
+	const char *ours = our_list(d, m, &method);
+	cleanup(free_ptr) char *text =
+		ours ? offer_explain_no_match(&d->ask, method, ours, m->theirs,
+					      NULL)
+		     : NULL;
+	char *line, *next;
+
+	if (!text) {
+		return; /* `e` has both lists anyway */
+	}
+	line = strchr(text, '\n');
+	if (!line) {
+		return;
+	}
+	*line++ = '\0';
+	line += strspn(line, " ");
+	err_set(e, E_CONNECT, "%s: %s", d->host, text);
+	for (; (next = strchr(line, '\n')); line = next + strspn(next, " ")) {
+		*next++ = '\0';
+		log_error("%s: %s", d->host, line);
+	}
+	if (method >= OFFER_KEX) { /* no advice: a list, too */
+		log_error("%s: %s", d->host, line);
+		return;
+	}
+	err_set(e, E_CONNECT, "%s: %s; %s", d->host, text, line);
+}
+
 void
 dial_params(struct dial *d, struct conn_params *p)
 {
@@ -434,6 +498,7 @@ dial_open(void *arg, bool must, struct bytechan **out, struct err *e)
 {
 	struct dial *d = arg;
 	struct wrap *w = calloc(1, sizeof(*w));
+	struct kexlog_mismatch mismatch = { 0 };
 	struct conn_params p;
 	int rc;
 
@@ -447,6 +512,7 @@ dial_open(void *arg, bool must, struct bytechan **out, struct err *e)
 	w->c.ops = &wrap_ops;
 	w->d = d;
 	dial_params(d, &p);
+	p.mismatch = &mismatch;
 	if (must) {
 		p.stop = NULL;
 	}
@@ -457,6 +523,9 @@ dial_open(void *arg, bool must, struct bytechan **out, struct err *e)
 		rc = conn_exec(w->conn, d->command, &w->inner, e);
 	}
 	if (rc < 0) {
+		if (*mismatch.ours) {
+			explain_mismatch(d, &mismatch, e);
+		}
 		conn_close(w->conn);
 		free(w);
 		return rc;

@@ -39,6 +39,7 @@ struct run {
 	struct dial *dial;
 	struct probing *probing; /* NULL: nothing is to be measured */
 	struct srcconn *conn;
+	unsigned long warned; /* warnings that a summary has told */
 };
 
 /* A number for tests in place of a constant; not in a privileged program. */
@@ -262,7 +263,9 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 	}
 	s.source_kept = res->kept;
 	s.verified = res->verified ? 1 : -1;
-	s.warnings = res->warnings;
+	/* Of both hosts, and of the first container those before it. */
+	s.warnings = (unsigned)(log_count(LOGL_WARN) - r->warned);
+	r->warned = log_count(LOGL_WARN);
 	if (rc < 0) {
 		s.step = steps_name(res->step);
 		s.owner = steps_owner_name(res->owner);

@@ -222,12 +222,9 @@ load_parts(const struct ct_host *h, const char *word, struct ct *c,
 		return err_nomem(e);
 	}
 	rc = mark_read(h, c->tree, &c->mark, &c->tag, e);
+	/* Sent before, and kept: it may be sent again. */
 	if (rc == 0 && c->mark == CT_RETIRED) {
 		c->mark = CT_FREE;
-		rc = ctfile_note(c, e,
-				 "this directory was moved before (session "
-				 "%s) and kept",
-				 c->tag ? c->tag : "unknown");
 	}
 	rc = rc < 0 ? rc : ctfile_note_mounts(c, e);
 	rc = rc < 0 ? rc : origin_put(&origin, "tree", NULL, c->tree, e);

@@ -199,6 +199,19 @@ check_name(const struct ct_host *h, const struct vzconf *v,
 		       owner ? owner : "", link);
 }
 
+/* The commit, and a way back, need the lock: later it would be too late. */
+static void
+check_lock(const struct ct_host *h, const struct vzconf *v,
+	   const struct ct_place *p, struct ct_findings *f)
+{
+	struct err why = { 0 };
+
+	if (vzlock_try(h, v, p->id, &why) < 0) {
+		ct_finding_add(f, why.code == E_BUSY ? E_BUSY : E_CONFIG, false,
+			       "%s", why.text);
+	}
+}
+
 int
 openvzdst_check(const struct ct_host *h, const struct ct_want *w,
 		const struct ct_place *p, struct ct_findings *f, struct err *e)
@@ -226,6 +239,7 @@ openvzdst_check(const struct ct_host *h, const struct ct_want *w,
 	}
 	check_in_way(&v, p, f);
 	check_name(h, &v, p, f);
+	check_lock(h, &v, p, f);
 	if (origin_is_above(w, p->tree)) {
 		ct_finding_add(f, E_USAGE, false,
 			       "%s is the container's own private area, or "
