@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <poll.h>
 #include <linux/fs.h>
 #include <pthread.h>
 #include <signal.h>
@@ -961,6 +962,19 @@ test_fence_live(void **state)
 	assert_moved("fenced");
 }
 
+/* Whether the file comes into being within 20 s. */
+static bool
+appears(const char *path)
+{
+	for (int i = 0; i < 2000; i++) {
+		if (access(path, F_OK) == 0) {
+			return true;
+		}
+		poll(NULL, 0, 10);
+	}
+	return false;
+}
+
 static bool
 is_stopped(pid_t pid)
 {
@@ -992,20 +1006,24 @@ test_fence_in_commit(void **state)
 	struct agent a, b;
 	struct err e = { 0 };
 	struct order o = { .a = &a };
+	char hold[PATH_MAX];
 	pthread_t t;
 	int st;
 
 	(void)state;
-	must_start(&a, "dst.commit.before-kind=stop");
+	snprintf(hold, sizeof(hold), "%s", at("hold"));
+	setenv("VZMIGRATE_FAULT_HOLD", hold, 1);
+	must_start(&a, "dst.commit.before-kind=hold");
+	unsetenv("VZMIGRATE_FAULT_HOLD");
 	need(prepare(&a, &e), &e, "prepare");
 	assert_int_equal(pthread_create(&t, NULL, order_thread, &o), 0);
-	assert_true(is_stopped(a.pid));
+	assert_true(appears(hold));
 	setenv("VZMIGRATE_FENCE_MS", "300", 1);
 	must_start(&b, NULL);
 	unsetenv("VZMIGRATE_FENCE_MS");
 	assert_int_equal(do_open(&b, NULL, &st, &e), E_BUSY);
 	assert_non_null(strstr(e.text, "still carrying out an order"));
-	assert_int_equal(kill(a.pid, SIGCONT), 0);
+	assert_int_equal(unlink(hold), 0);
 	pthread_join(t, NULL);
 	need(o.rc, &o.e, "TAKE_OVER");
 	assert_int_equal(o.state, MSG_DST_COMMITTED);
