@@ -6,7 +6,7 @@
 # server, and the new names of each kind.
 # run: asan-full
 
-# shellcheck disable=SC2034,SC2164 # read by tests/run, which sets -e
+# shellcheck disable=SC2034,SC2164,SC2016 # read by tests/run, which sets -e
 TEST_TIMEOUT=150
 TOOLS=$VZ_BUILDDIR/tests/tools
 
