@@ -125,7 +125,7 @@ names()
 
 fresh()
 {
-	rm -rf "$B/srv/to"
+	rm -rf "$B/srv/to" "$A/var/lib/vzmigrate/source"
 }
 
 # moved CT-OPTIONS ... - copies /srv/d and checks that it did.

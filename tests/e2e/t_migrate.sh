@@ -292,6 +292,25 @@ test_bad_options()
 	assert_match '^vzmigrate [0-9]' "$OUT"
 }
 
+# One wrong line in a configuration would take the neighbours along.
+test_not_its_own()
+{
+	vz_make a 301
+	vz_make a 302
+	sed -i 's|^VE_PRIVATE=.*|VE_PRIVATE=/vz/private|' \
+		"$A/etc/vz/conf/302.conf"
+	refused 15 'is not its own: it holds the openvz container 301' b 302
+	lxc_make a var
+	sed -i 's|^lxc.rootfs.path.*|lxc.rootfs.path = /var|' \
+		"$A/var/lib/lxc/var/config"
+	refused 15 'is not its own: it holds' --new-private=/srv/v b var
+	refused 1 'keeps its journals' --kind=dir b /var/lib/vzmigrate:/srv/v
+	assert_file "$A/vz/private/301/etc/hostname"
+	assert_no_file "$B/srv/v"
+	rm -r "$A/var/lib/lxc/var" "$A/etc/vz/conf/"30[12].conf \
+		"$A/vz/private/"30[12]
+}
+
 # To itself: by another name of this host.
 test_same_host()
 {

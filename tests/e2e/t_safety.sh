@@ -162,6 +162,12 @@ each()
 	[ -z "$bad" ] || fail "$fn, $s, on $h:$bad"
 }
 
+# Closed or not: what a person would look at and remove.
+clean_source()
+{
+	on a rm -rf $STATE/source
+}
+
 clean_up()
 {
 	wait_until 20 no_agents
@@ -265,7 +271,12 @@ judge()
 	0 | 66)
 		# Moved; what was left undone was said.
 		owned_by b "$CT"
-		[ $RC = 0 ] || again "$CT" "0 10"
+		if [ $RC = 66 ]; then
+			assert_match 'not everything was cleaned up' "$ERR"
+			assert_no_file "$(conf_of a "$CT")"
+			rm -rf "$(tree_of a "$CT")" "$(host_dir a)$CTS/$CT"
+			clean_source
+		fi
 		nothing_left
 		;;
 	4 | 6 | 64)

@@ -108,7 +108,7 @@ explain_agent(void *arg, struct err *e)
 }
 
 static void
-agent_greeted(void *arg)
+greeted_agent(void *arg)
 {
 	struct run *r = arg;
 
@@ -152,7 +152,7 @@ start(struct run *r, struct err *e)
 	struct srcconn_opts c = {
 		.dial = open_agent,
 		.explain = explain_agent,
-		.greeted = agent_greeted,
+		.greeted = greeted_agent,
 		.greeting_ms = from_env("VZMIGRATE_GREETING_MS", GREETING_MS),
 		.keepalive_ms = (uint32_t)from_env("VZMIGRATE_KEEPALIVE_MS",
 						   KEEPALIVE_MS),

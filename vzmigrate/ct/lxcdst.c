@@ -23,6 +23,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "ct/ctfile.h"
+#include "ct/ctholds.h"
 #include "ct/ctpath.h"
 #include "ct/lxc.h"
 #include "ct/origin.h"
@@ -209,6 +210,7 @@ lxcdst_check(const struct ct_host *h, const struct ct_want *w,
 	if (!dir) {
 		return e ? e->code : E_NOMEM;
 	}
+	ctholds_place(h, p->tree, f);
 	if (!ctpath_program("lxc-info") || !ctpath_program("lxc-start")) {
 		ct_finding_add(f, E_CONFIG, false,
 			       "LXC's tools are not installed on the "

@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "ct/ctfile.h"
+#include "ct/ctholds.h"
 #include "ct/ctpath.h"
 #include "ct/kinds.h"
 #include "ct/lxc.h"
@@ -607,6 +608,10 @@ lxcload_load(const struct ct_host *h, const char *word, struct ct *c,
 	rc = load_parts(&l, conf, e);
 	free(l.rootfs);
 	free(l.included);
+	/* One that is blocked passed this when it was free. */
+	if (rc == 0 && c->mark == CT_FREE) {
+		rc = ctholds_ct(h, c, e);
+	}
 	if (rc == 0 && c->mark != CT_RETIRED) {
 		rc = lxc_ask_state(h, c->id, &c->state, e);
 	}

@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "ct/ctfile.h"
+#include "ct/ctholds.h"
 #include "ct/ctpath.h"
 #include "ct/origin.h"
 #include "ct/shconf.h"
@@ -227,6 +228,7 @@ openvzdst_check(const struct ct_host *h, const struct ct_want *w,
 		return err_set(e, E_PROTOCOL,
 			       "the container came without a configuration");
 	}
+	ctholds_place(h, p->tree, f);
 	if (!ctpath_program("vzctl")) {
 		ct_finding_add(f, E_CONFIG, false,
 			       "vzctl is not installed on the destination "
