@@ -219,7 +219,9 @@ test_ctr_plain_mac()
 test_only_cbc()
 {
 	assert_exit 4 vzm --probe-ciphers=3 cbc
-	assert_match 'server has aes128-cbc; we offer .*aes128-gcm.*--allow-cipher=aes128-cbc' \
+	assert_match 'we offer, and the server lacks: aes128-gcm' "$ERR"
+	assert_match 'the server offers: aes128-cbc$' "$ERR"
+	assert_match 'no cipher .* in common; .* --allow-cipher=aes128-cbc$' \
 		"$ERR"
 	assert_exit 4 vzm --kind=dir cbc /srv/d:/srv/to
 	assert_match '--allow-cipher=aes128-cbc' "$ERR"

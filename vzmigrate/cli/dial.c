@@ -36,6 +36,7 @@ struct dial {
 	struct conn *first; /* of a probe, for the next one; owned; or NULL */
 	struct prompt prompt;
 	struct bytechan *chan; /* the live one, inside its wrap; borrowed */
+	struct kexlog_mismatch mismatch; /* of the last attempt */
 	char *dest;    /* "user@host"; owned */
 	char *host;    /* owned */
 	char *command; /* what is started there; owned */
@@ -419,12 +420,12 @@ our_list(const struct dial *d, const struct kexlog_mismatch *m,
 
 /* Both lists, name by name, before the error; it keeps what had nothing in
  * common and, last, what to do. */
-static void
-explain_mismatch(const struct dial *d, const struct kexlog_mismatch *m,
-		 struct err *e)
+void
+dial_explain_mismatch(const struct dial *d, struct err *e)
 {
+	const struct kexlog_mismatch *m = &d->mismatch;
 	enum offer_method method;
-	const char *ours = our_list(d, m, &method);
+	const char *ours = *m->ours ? our_list(d, m, &method) : NULL;
 	cleanup(free_ptr) char *text =
 		ours ? offer_explain_no_match(&d->ask, method, ours, m->theirs,
 					      NULL)
@@ -432,7 +433,7 @@ explain_mismatch(const struct dial *d, const struct kexlog_mismatch *m,
 	char *line, *next;
 
 	if (!text) {
-		return; /* `e` has both lists anyway */
+		return; /* it failed otherwise; or `e` has both lists anyway */
 	}
 	line = strchr(text, '\n');
 	if (!line) {
@@ -464,7 +465,9 @@ dial_params(struct dial *d, struct conn_params *p)
 		.macs_s2c = d->offer.macs_in,
 		.compression = d->conf.compression,
 		.stop = d->stop,
+		.mismatch = &d->mismatch,
 	};
+	d->mismatch.ours[0] = '\0';
 }
 
 static int
@@ -498,7 +501,6 @@ dial_open(void *arg, bool must, struct bytechan **out, struct err *e)
 {
 	struct dial *d = arg;
 	struct wrap *w = calloc(1, sizeof(*w));
-	struct kexlog_mismatch mismatch = { 0 };
 	struct conn_params p;
 	int rc;
 
@@ -512,7 +514,6 @@ dial_open(void *arg, bool must, struct bytechan **out, struct err *e)
 	w->c.ops = &wrap_ops;
 	w->d = d;
 	dial_params(d, &p);
-	p.mismatch = &mismatch;
 	if (must) {
 		p.stop = NULL;
 	}
@@ -523,9 +524,7 @@ dial_open(void *arg, bool must, struct bytechan **out, struct err *e)
 		rc = conn_exec(w->conn, d->command, &w->inner, e);
 	}
 	if (rc < 0) {
-		if (*mismatch.ours) {
-			explain_mismatch(d, &mismatch, e);
-		}
+		dial_explain_mismatch(d, e);
 		conn_close(w->conn);
 		free(w);
 		return rc;

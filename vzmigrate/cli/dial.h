@@ -48,6 +48,10 @@ void dial_greeted(void *arg);
  * dial_use), what the offer is and was built from, the command.
  */
 void dial_params(struct dial *d, struct conn_params *p);
+/* After conn_open failed with these: where nothing was in common with the
+ * server, both lists are logged as errors, name by name, and `e` says what
+ * would help; else nothing. dial_open does it by itself. */
+void dial_explain_mismatch(const struct dial *d, struct err *e);
 const struct offer *dial_offer(const struct dial *d);
 const struct offer_ask *dial_ask(const struct dial *d);
 const char *dial_command(const struct dial *d);

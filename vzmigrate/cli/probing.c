@@ -223,6 +223,9 @@ open_first(struct probing *g, const struct conn_params *p, struct err *e)
 		pause *= 2;
 		err_clear(e);
 	}
+	if (rc < 0) {
+		dial_explain_mismatch(g->d, e);
+	}
 	return rc;
 }
 
@@ -239,6 +242,7 @@ probe_it(struct probing *g, struct err *e)
 	}
 	p.timeout_ms = FIRST_MS;
 	rc = open_first(g, &p, e);
+	p.mismatch = NULL; /* several at once from here on */
 	rc = rc < 0 ? rc : candidates(g, e);
 	rc = rc < 0 ? rc : measure(g, &p, e);
 	if (rc == 0) {
