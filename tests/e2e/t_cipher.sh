@@ -388,7 +388,9 @@ test_used()
 	assert_match '^\* ' "$ERR"
 	# Not before it is known that there is something to move.
 	assert_exit 10 vzm --probe-ciphers=600 b nothere
-	moved --quiet --probe-ciphers=3 b
+	# A directory that was never copied: no warning of that.
+	cp -r "$A/srv/d" "$A/srv/quiet"
+	assert_exit 0 vzm --quiet --probe-ciphers=3 --kind=dir b /srv/quiet
 	assert_match 'cipher_by=probe' "$OUT"
 	[ ! -s "$ERR" ] || fail "quiet is not: $(cat "$ERR")"
 }
