@@ -1072,6 +1072,8 @@ test_fence_other_pid(void **state)
 	text = read_text(at("state/sessions/%s/agent", hex));
 	space = strchr(text, ' ');
 	assert_non_null(space);
+	/* Start times tick every 10 ms; the other one must be younger. */
+	poll(NULL, 0, 30);
 	other = fork();
 	if (other == 0) {
 		pause();
