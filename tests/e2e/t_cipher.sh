@@ -375,7 +375,7 @@ test_used()
 {
 	local pick
 	fresh
-	assert_exit 0 vzm --json --probe-ciphers=3 --kind=dir all \
+	assert_exit 0 vzm --json --probe-ciphers=3 --kind=dir "$TWO" all \
 		/srv/d:/srv/to
 	pick=$(jq -r 'select(.event == "probe") | .pick' "$OUT")
 	[ -n "$pick" ] || fail "no pick"
@@ -385,12 +385,15 @@ test_used()
 		(.cipher + if .mac then "+" + .mac else "" end) == $p and
 		(.ssh_config | startswith("Ciphers ^"))' "$OUT" >/dev/null ||
 		fail "$(tail -n 1 "$OUT")"
-	moved --probe-ciphers=3 b
+	moved --probe-ciphers=3 "$TWO" b
 	assert_match 'permanent with, in ssh_config: Ciphers \^' "$OUT"
 	assert_match '^\* ' "$ERR"
 	# Not before it is known that there is something to move.
 	assert_exit 10 vzm --probe-ciphers=600 b nothere
-	moved --quiet --probe-ciphers=3 b
+	# A directory that was never copied: no warning of that.
+	cp -r "$A/srv/d" "$A/srv/quiet"
+	assert_exit 0 vzm --quiet --probe-ciphers=3 --kind=dir "$TWO" \
+		b /srv/quiet
 	assert_match 'cipher_by=probe' "$OUT"
 	[ ! -s "$ERR" ] || fail "quiet is not: $(cat "$ERR")"
 }
@@ -436,7 +439,7 @@ test_max_startups()
 	on_bg b bash -c 'exec 3<>/dev/tcp/127.0.0.1/2206; sleep 100' \
 		>/dev/null 2>&1
 	wait_until 10 eval 'on b busybox netstat -tn | grep -q 127.0.0.1:2206'
-	moved --probe-ciphers=3 few
+	moved --probe-ciphers=3 "$TWO" few
 	kill "$ON_PID" 2>/dev/null || :
 	assert_match 'cipher_by=probe' "$OUT"
 	assert_no_match 'given up' "$ERR"

@@ -203,6 +203,8 @@ test_several()
 	assert_match '^vzmigrate: there is no container three' "$ERR"
 	assert_file "$A/var/lib/lxc/four/config"
 	assert_match '^four *$' <(on a lxc-ls -1)
+	# What is said while it goes on names the one that is moved.
+	assert_no_match '^vzmigrate: vzmigrate ' "$ERR"
 }
 
 # --- what is told -----------------------------------------------------------
@@ -296,7 +298,7 @@ test_not_its_own()
 	vz_make a 302
 	sed -i 's|^VE_PRIVATE=.*|VE_PRIVATE=/vz/private|' \
 		"$A/etc/vz/conf/302.conf"
-	refused 15 'is not its own: it holds the openvz container 301' b 302
+	refused 15 'is not its own: it holds the openvz container [0-9]' b 302
 	lxc_make a var
 	sed -i 's|^lxc.rootfs.path.*|lxc.rootfs.path = /var|' \
 		"$A/var/lib/lxc/var/config"
@@ -306,6 +308,22 @@ test_not_its_own()
 	assert_no_file "$B/srv/v"
 	rm -r "$A/var/lib/lxc/var" "$A/etc/vz/conf/"30[12].conf \
 		"$A/vz/private/"30[12]
+}
+
+# A limit on the size of files is an error like a full disk, no sudden death.
+test_file_size_limit()
+{
+	mkdir -p "$A/srv/lim"
+	assert_exit 64 on a bash -o pipefail -c '(ulimit -f 0
+		exec vzmigrate --kind=dir b /srv/lim) 2>&1 | cat'
+	assert_match '^vzmigrate: .*: File too large' "$OUT"
+	head -c 3000000 /dev/zero | tr '\0' x >"$A/srv/lim/f"
+	assert_exit 6 vzm --agent='ulimit -f 1000; exec vzmigrate-agent' \
+		--kind=dir b /srv/lim
+	assert_match 'f: .*: File too large; the source is as it was' "$ERR"
+	no_sessions
+	assert_exit 0 vzm --kind=dir b /srv/lim
+	same "$A/srv/lim" "$B/srv/lim"
 }
 
 # To itself: by another name of this host.
@@ -617,5 +635,8 @@ test_not_root()
 	END
 	refused 4 'install vzmigrate on that host' plain@b su
 	rm "$HOSTS_PATH/sudo"
+	assert_exit 64 on a setpriv --reuid nobody --clear-groups vzmigrate b su
+	one_line
+	assert_match 'Permission denied; run vzmigrate as root' "$ERR"
 	assert_file "$A/var/lib/lxc/su/config"
 }

@@ -83,8 +83,11 @@ static const struct {
 	{ "--new-id=5 host 1:6", "--new-id '5' contradicts '6'" },
 	{ "--quiet -v host 1", "--quiet and -v/--verbose exclude" },
 	{ "--check-only=yes host 1", "--check-only takes no value" },
-	{ "--frobnicate host 1", "unknown or ambiguous option --frobnicate" },
-	{ "--new host 1", "unknown or ambiguous option --new" },
+	{ "--frobnicate host 1",
+	  "unknown or ambiguous option --frobnicate (vzmigrate "
+	  "--help lists them)" },
+	{ "--new host 1", "unknown or ambiguous option --new (vzmigrate --help "
+			  "lists them)" },
 	{ "-Q host 1", "unknown option -Q" },
 	{ "-1 host", "unknown option -1" },
 	/* Of the namesakes, not done here: each by its name. */
@@ -445,6 +448,8 @@ test_exitcodes(void **state)
 		{ E_BUSY, STEP_LOCK, false, 20 },
 		{ E_BUSY, STEP_CONNECT, true, 20 },
 		{ E_NOMEM, STEP_LOCK, false, 64 },
+		{ E_LIMIT, STEP_NONE, false, 15 },
+		{ E_LIMIT, STEP_LOCK, false, 15 },
 		{ E_SYSTEM, STEP_NONE, false, 64 },
 		{ E_SYSTEM, STEP_LOCK, false, 64 },
 		{ E_DENIED, STEP_LOCK, false, 64 },

@@ -222,6 +222,41 @@ test_refused_objects(void **state)
 		  "lxc container web has no lxc.rootfs.path");
 }
 
+/* Without it the container would not start there. */
+static void
+test_include_not_carried(void **state)
+{
+	static const char *const inc[] = { "inc.d", "sub/x.conf" };
+	struct ct c;
+	char want[600], line[300];
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		make("web");
+		ctfix_sh("mkdir a/lxc/web/inc.d a/lxc/web/sub; "
+			 "touch a/lxc/web/sub/x.conf");
+		snprintf(line, sizeof(line), "lxc.include = %s/a/lxc/web/%s",
+			 ctfix_top, inc[i]);
+		add("web", line);
+		snprintf(want, sizeof(want),
+			 "the configuration of web includes "
+			 "%s/a/lxc/web/%s, and directories in %s/a/lxc/web "
+			 "are not carried: move the included files to "
+			 "%s/a/lxc/web itself",
+			 ctfix_top, inc[i], ctfix_top, ctfix_top);
+		ctfix_err(KIND->load(&a, "web", &c, &e), &e, E_UNSUPPORTED,
+			  want);
+	}
+	/* In the tree it is carried. */
+	make("web");
+	ctfix_sh("touch a/lxc/web/rootfs/etc/x.conf");
+	snprintf(line, sizeof(line),
+		 "lxc.include = %s/a/lxc/web/rootfs/etc/x.conf", ctfix_top);
+	add("web", line);
+	assert_int_equal(KIND->load(&a, "web", &c, &e), 0);
+	ct_free(&c);
+}
+
 /* One wrong line in a configuration must not take others along. */
 static void
 test_not_its_own(void **state)
@@ -874,6 +909,7 @@ main(void)
 		cmocka_unit_test(test_refused_rootfs),
 		cmocka_unit_test(test_refused_objects),
 		cmocka_unit_test(test_mounted_overlay),
+		cmocka_unit_test(test_include_not_carried),
 		cmocka_unit_test(test_not_its_own),
 		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_bad_config),

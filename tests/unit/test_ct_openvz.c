@@ -286,6 +286,12 @@ test_not_its_own(void **state)
 			 *t[i].at ? ctfix_top : "", t[i].at, t[i].rest);
 		ctfix_err(KIND->load(&a, "101", &c, &e), &e, E_CONFIG, want);
 	}
+	/* The other one's error does not keep this one here. */
+	make();
+	ctfix_sh("echo VE_PRIVATE=%s/a/vz/private >a/etc/vz/conf/102.conf",
+		 ctfix_top);
+	assert_int_equal(KIND->load(&a, "101", &c, &e), 0);
+	ct_free(&c);
 	/* The other one came while this one was moved: it is spared. */
 	make();
 	assert_int_equal(KIND->load(&a, "101", &c, &e), 0);

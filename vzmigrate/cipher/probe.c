@@ -17,8 +17,9 @@
 #define WARM_GROWTH 4
 #define WARM_BYTES_MAX ((uint64_t)256 << 20)
 #define WANTED_CYCLES 14 /* the time of a round follows from it */
-#define WARM_SHARE 4	 /* warming takes at most a quarter of the budget */
-#define ALONE_ROUNDS 3	 /* of a single candidate, to tell its speed */
+#define WARM_SHARE 3	 /* warming takes at most a third of the budget */
+#define GUESS_SPREAD 2.5
+#define ALONE_ROUNDS 3 /* of a single candidate, to tell its speed */
 /* A round may last this many times what was expected before it is a stall. */
 #define STALL_FACTOR 20
 #define STALL_MIN_US 1000000
@@ -110,14 +111,43 @@ open_all(struct run *r, struct err *e)
 
 /* ---- rounds ---- */
 
+/* The guess that half of the candidates reach: no hiccup of one moves it. */
+static double
+common_guess(const struct run *r)
+{
+	double g[DECIDE_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->p->n; i++) {
+		const struct probe_cand *c = &r->p->cands[i];
+		size_t k = n;
+
+		if (c->state != PROBE_OPEN || c->guess <= 0) {
+			continue;
+		}
+		for (; k && g[k - 1] > c->guess; k--) {
+			g[k] = g[k - 1];
+		}
+		g[k] = c->guess;
+		n++;
+	}
+	return n ? g[n / 2] : 0;
+}
+
+/* Ciphers differ, but not by any factor: who seems to was held up, and rounds
+ * made short by that would measure nothing but their ends. */
 static uint64_t
 bytes_for(const struct run *r, const struct probe_cand *c)
 {
+	double all = common_guess(r), g = c->guess;
 	uint64_t unit = r->ops->unit;
-	double want = c->guess * (double)r->round_us;
-	uint64_t n = want > 0 ? (uint64_t)(want / (double)unit + 0.5) : 0;
+	double want;
 
-	return (n ? n : 1) * unit;
+	g = g < all / GUESS_SPREAD ? all / GUESS_SPREAD : g;
+	g = g > all * GUESS_SPREAD ? all * GUESS_SPREAD : g;
+	want = g * (double)r->round_us;
+	want = want / (double)unit + 0.5;
+	return (want < 1 ? 1 : (uint64_t)want) * unit;
 }
 
 static double
@@ -218,7 +248,20 @@ keep(struct probe_cand *c, const struct probe_sample *s, struct err *e)
 
 /* ---- warming ---- */
 
-/* Rounds that grow until two in turn last long enough: one may be a hiccup. */
+/* The next warming round: larger, but of no more than twice PROBE_WARM_US. */
+static uint64_t
+warm_bytes(const struct run *r, const struct probe_cand *c, uint64_t bytes)
+{
+	uint64_t most = (uint64_t)(c->guess * 2 * PROBE_WARM_US);
+
+	bytes *= WARM_GROWTH;
+	most -= most % r->ops->unit;
+	bytes = bytes > most ? most : bytes;
+	return bytes < r->ops->unit ? r->ops->unit : bytes;
+}
+
+/* Rounds that grow until two in turn last long enough, as one may be a hiccup,
+ * or until their share of the budget is used. */
 static int
 warm(struct run *r, size_t i, struct err *e)
 {
@@ -238,7 +281,7 @@ warm(struct run *r, size_t i, struct err *e)
 		}
 		note_guess(c, &s);
 		enough = s.us < PROBE_WARM_US ? 0 : enough + 1;
-		bytes *= enough ? 1 : WARM_GROWTH;
+		bytes = enough ? bytes : warm_bytes(r, c, bytes);
 	}
 	return 0;
 }

@@ -109,7 +109,8 @@ static const struct row {
 	{ "streams", 0, ID_STREAMS, "N", "data connections (this version: 1)" },
 
 	{ "json", 0, ID_JSON, NULL, "progress and result as JSON on stdout" },
-	{ "quiet", 0, ID_QUIET, NULL, "no progress; warnings and errors only" },
+	{ "quiet", 0, ID_QUIET, NULL,
+	  "no progress; one line of summary, warnings and errors" },
 	{ "verbose", 'v', ID_VERBOSE, NULL,
 	  "every step and remote message; -vv: more" },
 	{ "times", 't', ID_TIMES, NULL, "how long each step took" },
@@ -498,7 +499,9 @@ not_taken(int c, char **argv, struct err *e)
 	if (optopt) {
 		return err_set(e, E_USAGE, "unknown option -%c", optopt);
 	}
-	return err_set(e, E_USAGE, "unknown or ambiguous option %s",
+	return err_set(e, E_USAGE,
+		       "unknown or ambiguous option %s (vzmigrate --help "
+		       "lists them)",
 		       argv[optind - 1]);
 }
 
@@ -666,7 +669,7 @@ options_help(FILE *to)
 	fputs("Usage: vzmigrate [option ...] [user@]host "
 	      "CT[:NEWCT[:NEWPRIVATE[:NEWROOT]]] ...\n"
 	      "       vzmigrate --kind=dir [option ...] [user@]host "
-	      "SRC_DIR[:DST_DIR]\n"
+	      "SRC_DIR[:DST_DIR] ...\n"
 	      "       vzmigrate --probe-ciphers[=SECONDS] [option ...] "
 	      "[user@]host\n"
 	      "Move stopped containers to another host over SSH.\n\n",

@@ -293,8 +293,11 @@ run_one(struct run *r, const struct src_env *env, const struct plan_ct *ct,
 	struct src_result res;
 	enum exitcode code;
 	const char *back = r->o->take_back;
-	int rc = back ? src_take_back(env, ct, back, &res, e)
-		      : src_migrate(env, ct, &res, e);
+	int rc;
+
+	progress_label(r->progress, ct->word);
+	rc = back ? src_take_back(env, ct, back, &res, e)
+		  : src_migrate(env, ct, &res, e);
 
 	/* A failure's one line is the caller's, on stderr; the summary of one
 	 * that changed something, or for a program, comes before. */

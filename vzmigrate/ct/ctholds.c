@@ -19,6 +19,7 @@
 
 struct holds {
 	const char *path;     /* the tree asked about */
+	char *base;	      /* where its containers are, resolved; or NULL */
 	const char *kind;     /* of the walk under way */
 	const struct ct *own; /* whose tree it is; NULL: nobody's */
 	char found[512];      /* "it holds the lxc container web" */
@@ -41,7 +42,10 @@ holds_one(const char *id, const char *dir, const char *tree, void *arg)
 	} else if ((d && ctpath_inside(d, h->path)) ||
 		   (t && ctpath_inside(t, h->path))) {
 		what = "it holds";
-	} else if (h->own && t && ctpath_inside(h->path, t)) {
+	} else if (h->own && t && ctpath_inside(h->path, t) &&
+		   !(h->base && ctpath_inside(h->base, t))) {
+		/* A tree that holds where all are is the other one's error,
+		 * which must not keep all of them here. */
 		what = "it is a part of";
 	}
 	if (!what) {
@@ -73,22 +77,30 @@ holds_state(const struct ct_host *host, struct holds *h)
 			  "vzmigrate keeps its journals");
 }
 
+/* All containers of one kind, and where they are. Takes `base`. */
+static bool
+holds_kind(const struct ct_host *host, struct holds *h, const char *kind,
+	   int (*each)(const struct ct_host *, kinds_each_fn *, void *),
+	   char *base)
+{
+	cleanup(free_ptr) char *path = base;
+	cleanup(free_ptr) char *real = path ? realpath(path, NULL) : NULL;
+	char where[64];
+
+	h->kind = kind;
+	h->base = real;
+	snprintf(where, sizeof(where), "the %s containers are", kind);
+	return each(host, holds_one, h) != 0 || holds_path(h, path, where);
+}
+
 /* Fills h->found. */
 static void
 look(const struct ct_host *host, struct holds *h)
 {
-	cleanup(free_ptr) char *lxc = lxc_base(host);
-	cleanup(free_ptr) char *vz = openvz_base(host);
 	cleanup(vzconf_fini) struct vzconf v = { 0 };
 
-	h->kind = "lxc";
-	if (lxc_each(host, holds_one, h) != 0 ||
-	    holds_path(h, lxc, "the lxc containers are")) {
-		return;
-	}
-	h->kind = "openvz";
-	if (openvz_each(host, holds_one, h) != 0 ||
-	    holds_path(h, vz, "the openvz containers are")) {
+	if (holds_kind(host, h, "lxc", lxc_each, lxc_base(host)) ||
+	    holds_kind(host, h, "openvz", openvz_each, openvz_base(host))) {
 		return;
 	}
 	/* A copy of these is harmless. */
