@@ -119,6 +119,62 @@ test_other_words_of_ssh()
 	refused 1 'nobody|command|word' --ssh='-4 nobody' b /srv/d
 }
 
+# One login for all containers of a call.
+test_one_connection()
+{
+	local log
+	log=$(host_sshd_log b)
+	mkdir -p "$A/srv/e"
+	: >"$log"
+	assert_exit 0 vzm --kind=dir b /srv/d:/srv/one1 /srv/e:/srv/one2
+	assert_file "$B/srv/one1/x"
+	assert_file "$B/srv/one2"
+	assert_eq 1 "$(grep -ac 'Accepted publickey' "$log")"
+}
+
+# A user who is not root, and a sudo that lets him.
+test_sudo()
+{
+	command -v sudo >/dev/null || skip "no sudo"
+	on b useradd -m -p '*' -s /bin/sh admin
+	on b install -d -m 700 -o admin /home/admin/.ssh
+	on b install -m 600 -o admin /root/.ssh/authorized_keys \
+		/home/admin/.ssh/
+	on b install -m 440 /dev/stdin /etc/sudoers <<-END
+	Defaults secure_path="$HOSTS_PATH:${VZ_BUILDDIR}/vzmigrate:$HOSTS_SYSPATH"
+	root ALL=(ALL) ALL
+	END
+	assert_exit 4 vzm --kind=dir admin@b /srv/d:/srv/no
+	assert_match 'sudo refuses to start vzmigrate-agent for admin' "$ERR"
+	echo 'admin ALL=(root) NOPASSWD: ALL' >>"$B/etc/sudoers"
+	on b chmod 440 /etc/sudoers
+	moves admin@b
+	assert_match 'to admin@b: ' "$OUT"
+	assert_eq 0 "$(stat -c %u "$B/srv/d$(<"$COUNT")/x")"
+	assert_no_file "$B/srv/no"
+}
+
+# The agent tied down as the manual says: whoever has the key can put
+# containers into one place and do nothing else.
+test_forced_command()
+{
+	local key
+	key=$(cat "$A/root/the other key.pub")
+	echo "restrict,command=\"vzmigrate-agent --allow-root=/srv/in\" $key" \
+		>"$B/root/.ssh/forced"
+	host_sshd_extra b 2224 'AuthorizedKeysFile .ssh/forced'
+	mkdir -p "$B/srv/in"
+	set -- --ssh="$OTHER" -p 2224 -i '/root/the other key'
+	assert_exit 0 vzm --kind=dir "$@" b /srv/d:/srv/in/d
+	assert_file "$B/srv/in/d/x"
+	refused 6 'outside the roots .*--allow-root' "$@" b /srv/d:/srv/out
+	# Nor does another command get through.
+	refused 6 'allow-root' --agent='touch /srv/out' "$@" b /srv/d:/srv/out
+	assert_exit 1 vzm --kind=dir "$@" b /srv/d:/srv/in/../out
+	assert_no_file "$B/srv/out"
+	host_sshd_stop b 2224
+}
+
 # C3: a file as people have them; its alias is known in no other way.
 test_configuration_file()
 {
