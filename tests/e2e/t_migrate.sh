@@ -351,6 +351,11 @@ test_running()
 	on a lxc-start run
 	wait_until 10 eval '[ "$(lxc_state a run)" = RUNNING ]'
 	refused 69 'run is running: stop it first' b run
+	vz_make a 311
+	on a vzctl mount 311 >/dev/null 2>&1
+	refused 69 '311 is mounted: unmount it first' b 311
+	on a vzctl umount 311 >/dev/null 2>&1
+	rm -r "$A/vz/private/311" "$A/etc/vz/conf/311.conf"
 	assert_eq RUNNING "$(lxc_state a run)"
 	on a lxc-stop -k run
 }

@@ -323,8 +323,9 @@ test_no_runtime(void **state)
 	setenv("PATH", path, 1);
 	none.vz_conf = "/nonexistent/vz.conf";
 	ctfix_err(KIND->load(&none, "101", &c, &e), &e, E_CONFIG,
-		  "there is no /nonexistent/vz.conf: OpenVZ is not installed "
-		  "here, or name it with --vz-conf");
+		  "there is no /nonexistent/vz.conf: OpenVZ is not installed, "
+		  "or name it with --vz-conf (on the destination "
+		  "--dst-vz-conf)");
 	assert_int_equal(KIND->probe(&none, "101", &e), 0);
 	/* A vzctl that fails or speaks in tongues. */
 	ctfix_sh("mv bin/vzctl bin/vzctl.away; printf '#!/bin/sh\\n"
