@@ -471,6 +471,9 @@ test_swapped_for_a_link()
 	on a sh -c "cd $src/var/spool && [ ! -d x.d ] || { rm -f x; mv x.d x; }"
 	assert_exit 0 move b $src:/fs/tmpfs/f13-quiet
 	same_tree $src /fs/tmpfs/f13-quiet
+	# What --keep-dst kept for one place does not outlive the choice of
+	# another.
+	assert_eq '' "$(on b ls /var/lib/vzmigrate/reserve)" "still reserved"
 }
 
 # --- many -------------------------------------------------------------------

@@ -83,8 +83,11 @@ static const struct {
 	{ "--new-id=5 host 1:6", "--new-id '5' contradicts '6'" },
 	{ "--quiet -v host 1", "--quiet and -v/--verbose exclude" },
 	{ "--check-only=yes host 1", "--check-only takes no value" },
-	{ "--frobnicate host 1", "unknown or ambiguous option --frobnicate" },
-	{ "--new host 1", "unknown or ambiguous option --new" },
+	{ "--frobnicate host 1",
+	  "unknown or ambiguous option --frobnicate (vzmigrate "
+	  "--help lists them)" },
+	{ "--new host 1", "unknown or ambiguous option --new (vzmigrate --help "
+			  "lists them)" },
 	{ "-Q host 1", "unknown option -Q" },
 	{ "-1 host", "unknown option -1" },
 	/* Of the namesakes, not done here: each by its name. */
@@ -118,12 +121,50 @@ static const struct {
 	{ "--skiplock host 1", "--skiplock: " },
 	{ "--skipregister host 1", "--skipregister: " },
 	{ "--socket host 1", "--socket: " },
-	{ "--probe-ciphers host", "--probe-ciphers: " },
-	{ "--probe-ciphers=5 host", "--probe-ciphers: " },
+	{ "--probe-ciphers=0 host", "--probe-ciphers: '0' is not a time" },
+	{ "--probe-ciphers=.5 host", "--probe-ciphers: '.5' is not a time" },
+	{ "--probe-ciphers=1,5 host", "--probe-ciphers: '1,5' is not a time" },
+	{ "--probe-ciphers=601 host", "--probe-ciphers: '601' is not a time" },
+	{ "--probe-ciphers=-4 host", "--probe-ciphers: '-4' is not a time" },
+	{ "--probe-ciphers= host", "--probe-ciphers: '' is not a time" },
+	{ "--probe-ciphers=4s host", "--probe-ciphers: '4s' is not a time" },
+	{ "--probe-ciphers", "the destination is missing" },
+	{ "--probe-ciphers --new-id=5 host", "--new-id is for one container" },
+	{ "--probe-ciphers --take-back=0a host 1",
+	  "--take-back connects to no host" },
 	{ "--take-back= host 1", "--take-back: '' is empty" },
 	{ "host 1 --take-back", "--take-back: a value is missing" },
 	{ "--take-back=0a host 1 2", "--take-back is for one container" },
 };
+
+static void
+test_probe(void **state)
+{
+	static const struct {
+		const char *line;
+		int64_t ms;
+		size_t ncts;
+	} t[] = {
+		{ "--probe-ciphers host", 4000, 0 },
+		{ "--probe-ciphers host 1", 4000, 1 },
+		{ "host --probe-ciphers=10", 10000, 0 },
+		{ "--probe-ciphers=0.25 host 1 2", 250, 2 },
+		{ "--probe-ciphers=600 host", 600000, 0 },
+		{ "--probe-ciphers=1.2345 host", 1234, 0 },
+		{ "host 1", 0, 1 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct parsed p;
+
+		parse(&p, t[i].line);
+		assert_int_equal(p.rc, 0);
+		assert_int_equal(p.o.probe_ms, t[i].ms);
+		assert_int_equal(p.o.ncts, t[i].ncts);
+		options_fini(&p.o);
+	}
+}
 
 static void
 test_refused(void **state)
@@ -407,6 +448,8 @@ test_exitcodes(void **state)
 		{ E_BUSY, STEP_LOCK, false, 20 },
 		{ E_BUSY, STEP_CONNECT, true, 20 },
 		{ E_NOMEM, STEP_LOCK, false, 64 },
+		{ E_LIMIT, STEP_NONE, false, 15 },
+		{ E_LIMIT, STEP_LOCK, false, 15 },
 		{ E_SYSTEM, STEP_NONE, false, 64 },
 		{ E_SYSTEM, STEP_LOCK, false, 64 },
 		{ E_DENIED, STEP_LOCK, false, 64 },
@@ -452,6 +495,7 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_probe),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_values),

@@ -222,6 +222,86 @@ test_refused_objects(void **state)
 		  "lxc container web has no lxc.rootfs.path");
 }
 
+/* Without it the container would not start there. */
+static void
+test_include_not_carried(void **state)
+{
+	static const char *const inc[] = { "inc.d", "sub/x.conf" };
+	struct ct c;
+	char want[600], line[300];
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		make("web");
+		ctfix_sh("mkdir a/lxc/web/inc.d a/lxc/web/sub; "
+			 "touch a/lxc/web/sub/x.conf");
+		snprintf(line, sizeof(line), "lxc.include = %s/a/lxc/web/%s",
+			 ctfix_top, inc[i]);
+		add("web", line);
+		snprintf(want, sizeof(want),
+			 "the configuration of web includes "
+			 "%s/a/lxc/web/%s, and directories in %s/a/lxc/web "
+			 "are not carried: move the included files to "
+			 "%s/a/lxc/web itself",
+			 ctfix_top, inc[i], ctfix_top, ctfix_top);
+		ctfix_err(KIND->load(&a, "web", &c, &e), &e, E_UNSUPPORTED,
+			  want);
+	}
+	/* In the tree it is carried. */
+	make("web");
+	ctfix_sh("touch a/lxc/web/rootfs/etc/x.conf");
+	snprintf(line, sizeof(line),
+		 "lxc.include = %s/a/lxc/web/rootfs/etc/x.conf", ctfix_top);
+	add("web", line);
+	assert_int_equal(KIND->load(&a, "web", &c, &e), 0);
+	ct_free(&c);
+}
+
+/* One wrong line in a configuration must not take others along. */
+static void
+test_not_its_own(void **state)
+{
+	static const struct {
+		const char *rootfs, *why;
+	} t[] = {
+		{ "a/lxc/own", "it holds the configuration of the lxc "
+			       "container own" },
+		{ "a/lxc/web/rootfs", "it holds the lxc container web" },
+		{ "a/lxc/web/rootfs/etc",
+		  "it is a part of the lxc container web" },
+		{ "a/vz/private/101", "it holds the openvz container 101" },
+	};
+	struct ct c;
+	char want[600];
+
+	(void)state;
+	make("web");
+	ctfix_sh("mkdir -p a/vz/private/101 a/lxc/own; "
+		 "touch a/etc/vz/conf/101.conf");
+	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
+		ctfix_sh("echo lxc.rootfs.path=%s/%s >a/lxc/own/config",
+			 ctfix_top, t[i].rootfs);
+		snprintf(want, sizeof(want),
+			 "the root file system %s/%s of lxc container own is "
+			 "not its own: %s; correct its configuration",
+			 ctfix_top, t[i].rootfs, t[i].why);
+		ctfix_err(KIND->load(&a, "own", &c, &e), &e, E_CONFIG, want);
+	}
+	/* The other one came while this one was moved: it is spared. */
+	ctfix_sh("rm -r a/lxc/own");
+	assert_int_equal(KIND->load(&a, "web", &c, &e), 0);
+	assert_int_equal(KIND->block(&a, &c, &e), 0);
+	assert_int_equal(KIND->retire(&a, &c, "s", &e), 0);
+	ctfix_sh("mkdir a/lxc/own; cp a/lxc/web/config.migrated "
+		 "a/lxc/own/config");
+	assert_int_equal(KIND->destroy(&a, &c, &e), E_CONFIG);
+	assert_non_null(strstr(e.text, "it holds the lxc container own"));
+	err_clear(&e);
+	ct_free(&c);
+	ctfix_sh("test -e a/lxc/web/rootfs/etc/motd; "
+		 "rm -r a/lxc/own a/vz/private/101 a/etc/vz/conf/101.conf");
+}
+
 static void
 test_mounted_overlay(void **state)
 {
@@ -832,6 +912,8 @@ main(void)
 		cmocka_unit_test(test_refused_rootfs),
 		cmocka_unit_test(test_refused_objects),
 		cmocka_unit_test(test_mounted_overlay),
+		cmocka_unit_test(test_include_not_carried),
+		cmocka_unit_test(test_not_its_own),
 		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_bad_config),
 		cmocka_unit_test(test_no_tools),

@@ -246,6 +246,68 @@ test_refused(void **state)
 		  "101.conf: VE_PRIVATE must be an absolute path: rel");
 }
 
+/* One wrong line in a configuration must not take others along. */
+static void
+test_not_its_own(void **state)
+{
+	/* What is found; `at` is below ctfix_top. */
+	static const struct {
+		const char *private, *what, *at, *rest;
+	} t[] = {
+		{ "a/vz/private", "holds the openvz container 102", "", "" },
+		{ "a/vz/private/102", "holds the openvz container 102", "",
+		  "" },
+		{ "a/vz/private/102/srv",
+		  "is a part of the openvz container 102", "", "" },
+		{ "a/lxc/web/rootfs", "holds the lxc container web", "", "" },
+		{ "a/etc", "holds ", "/a/etc/vz/conf",
+		  ", where the openvz configurations are" },
+		{ "a/state", "holds ", "/a/state",
+		  ", where vzmigrate keeps its journals" },
+	};
+	struct ct c;
+	char want[700];
+
+	(void)state;
+	make();
+	ctfix_sh("mkdir -p a/vz/private/102/srv a/lxc/web/rootfs; "
+		 "touch a/etc/vz/conf/102.conf; "
+		 "echo lxc.rootfs.path=%s/a/lxc/web/rootfs >a/lxc/web/config",
+		 ctfix_top);
+	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
+		ctfix_sh("sed -i 's|^VE_PRIVATE=.*|VE_PRIVATE=%s/%s|' "
+			 "a/etc/vz/conf/101.conf",
+			 ctfix_top, t[i].private);
+		snprintf(want, sizeof(want),
+			 "the root file system %s/%s of openvz container 101 "
+			 "is not its own: it %s%s%s%s; correct its "
+			 "configuration",
+			 ctfix_top, t[i].private, t[i].what,
+			 *t[i].at ? ctfix_top : "", t[i].at, t[i].rest);
+		ctfix_err(KIND->load(&a, "101", &c, &e), &e, E_CONFIG, want);
+	}
+	/* The other one's error does not keep this one here. */
+	make();
+	ctfix_sh("echo VE_PRIVATE=%s/a/vz/private >a/etc/vz/conf/102.conf",
+		 ctfix_top);
+	assert_int_equal(KIND->load(&a, "101", &c, &e), 0);
+	ct_free(&c);
+	/* The other one came while this one was moved: it is spared. */
+	make();
+	assert_int_equal(KIND->load(&a, "101", &c, &e), 0);
+	assert_int_equal(KIND->block(&a, &c, &e), 0);
+	assert_int_equal(KIND->retire(&a, &c, "s", &e), 0);
+	ctfix_sh("echo VE_PRIVATE=%s/a/vz/private/101 "
+		 ">a/etc/vz/conf/102.conf",
+		 ctfix_top);
+	assert_int_equal(KIND->destroy(&a, &c, &e), E_CONFIG);
+	assert_non_null(strstr(e.text, "it holds the openvz container 102"));
+	err_clear(&e);
+	ct_free(&c);
+	ctfix_sh("test -e a/vz/private/101/etc/motd; "
+		 "rm -r a/vz/private/102 a/etc/vz/conf/102.conf a/lxc/web");
+}
+
 static void
 test_no_runtime(void **state)
 {
@@ -261,8 +323,9 @@ test_no_runtime(void **state)
 	setenv("PATH", path, 1);
 	none.vz_conf = "/nonexistent/vz.conf";
 	ctfix_err(KIND->load(&none, "101", &c, &e), &e, E_CONFIG,
-		  "there is no /nonexistent/vz.conf: OpenVZ is not installed "
-		  "here, or name it with --vz-conf");
+		  "there is no /nonexistent/vz.conf: OpenVZ is not installed, "
+		  "or name it with --vz-conf (on the destination "
+		  "--dst-vz-conf)");
 	assert_int_equal(KIND->probe(&none, "101", &e), 0);
 	/* A vzctl that fails or speaks in tongues. */
 	ctfix_sh("mv bin/vzctl bin/vzctl.away; printf '#!/bin/sh\\n"
@@ -812,6 +875,7 @@ main(void)
 		cmocka_unit_test(test_states),
 		cmocka_unit_test(test_running),
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_not_its_own),
 		cmocka_unit_test(test_no_runtime),
 		cmocka_unit_test(test_lock),
 		cmocka_unit_test(test_stale_lock),

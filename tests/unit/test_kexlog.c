@@ -44,27 +44,96 @@ test_second_round_is_the_server(void **state)
 static void
 test_explain(void **state)
 {
+	static struct kexlog_mismatch m;
 	struct err e = { 0 };
 
 	(void)state;
-	assert_int_equal(kexlog_explain("Socket error", &e), 0);
+	assert_int_equal(kexlog_explain("Socket error", &m, &e), 0);
+	assert_string_equal(m.ours, "");
 	assert_int_equal(
 		kexlog_explain("kex error : no match for method encryption "
 			       "client->server: server [arcfour,3des-cbc], "
 			       "client [aes128-ctr]",
-			       &e),
+			       &m, &e),
 		E_CONNECT);
 	assert_string_equal(e.text, "no algorithm in common for 'encryption "
 				    "client->server': the server has "
-				    "arcfour,3des-cbc; we offer aes128-ctr; "
-				    "--allow-cipher=3des-cbc would offer it");
-	/* cut by libssh's buffer */
+				    "arcfour,3des-cbc; we offer aes128-ctr");
+	assert_int_equal(m.list, KEXLOG_CIPHER_C2S);
+	assert_string_equal(m.theirs, "arcfour,3des-cbc");
+	assert_string_equal(m.ours, "aes128-ctr");
+	/* cut by libssh's buffer; nobody wants the parts */
 	assert_int_equal(kexlog_explain("no match for method kex algos: "
 					"server [a,b",
-					&e),
+					NULL, &e),
 			 E_CONNECT);
 	assert_string_equal(e.text, "no algorithm in common for 'kex algos': "
 				    "the server has a,b; we offer nothing");
+	assert_int_equal(kexlog_explain("no match for method compression "
+					"algo client->server: server [x], "
+					"client [none]",
+					&m, &e),
+			 E_CONNECT);
+	assert_int_equal(m.list, KEXLOG_LISTS);
+}
+
+/* All six lists of one side; NULL: "x". */
+static void
+put_lists(struct kexlog *k, const char *c2s, const char *s2c, const char *mac)
+{
+	const char *v[][2] = {
+		{ "kex algos", NULL },
+		{ "server host key algo", NULL },
+		{ "encryption client->server", c2s },
+		{ "encryption server->client", s2c },
+		{ "mac algo client->server", mac },
+		{ "mac algo server->client", mac },
+	};
+	char line[256];
+
+	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
+		snprintf(line, sizeof(line), "%s: %s", v[i][0],
+			 v[i][1] ? v[i][1] : "x");
+		kexlog_line(k, "ssh_list_kex", line);
+	}
+}
+
+static void
+test_compare(void **state)
+{
+	static const char gcm[] = "aes128-ctr,aes128-gcm@openssh.com";
+	static struct kexlog k;
+	static struct kexlog_mismatch m;
+	struct err e = { 0 };
+
+	(void)state;
+	memset(&k, 0, sizeof(k));
+	put_lists(&k, gcm, "aes128-ctr", NULL);
+	assert_int_equal(kexlog_compare(&k, &m, &e), 0); /* theirs unseen */
+	put_lists(&k, "aes128-gcm@openssh.com", "aes128-ctr,y", NULL);
+	assert_int_equal(kexlog_compare(&k, &m, &e), 0);
+	/* a part of a name is another name */
+	memset(&k, 0, sizeof(k));
+	put_lists(&k, gcm, "aes128-ctr", NULL);
+	put_lists(&k, gcm, "aes128-ct,aes128-ctr2", NULL);
+	assert_int_equal(kexlog_compare(&k, &m, &e), E_CONNECT);
+	assert_int_equal(m.list, KEXLOG_CIPHER_S2C);
+	assert_string_equal(m.ours, "aes128-ctr");
+	assert_string_equal(m.theirs, "aes128-ct,aes128-ctr2");
+	assert_string_equal(e.text, "no algorithm in common for 'encryption "
+				    "server->client': the server has "
+				    "aes128-ct,aes128-ctr2; we offer "
+				    "aes128-ctr");
+	/* where both ciphers are AEAD, MACs do not count; with one they do */
+	memset(&k, 0, sizeof(k));
+	put_lists(&k, "aes128-gcm@openssh.com", "aes128-gcm@openssh.com", "m");
+	put_lists(&k, gcm, gcm, "n");
+	assert_int_equal(kexlog_compare(&k, &m, &e), 0);
+	memset(&k, 0, sizeof(k));
+	put_lists(&k, gcm, "aes128-gcm@openssh.com", "m");
+	put_lists(&k, gcm, gcm, "n");
+	assert_int_equal(kexlog_compare(&k, NULL, &e), E_CONNECT);
+	assert_non_null(strstr(e.text, "'mac algo client->server'"));
 }
 
 int
@@ -73,6 +142,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_second_round_is_the_server),
 		cmocka_unit_test(test_explain),
+		cmocka_unit_test(test_compare),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,7 +104,11 @@ test_hardware(void **state)
 
 		ask.here = t[i].here;
 		ask.there = t[i].there;
-		want(&ask, t[i].out, GCM_LAST, OFFER_BY_DEFAULT, 0);
+		want(&ask, t[i].out, GCM_LAST,
+		     t[i].here == HW_UNKNOWN && t[i].there == HW_UNKNOWN
+			     ? OFFER_BY_DEFAULT
+			     : OFFER_BY_HARDWARE,
+		     0);
 	}
 }
 
@@ -283,7 +287,7 @@ test_allow(void **state)
 	ask.allow = cbc;
 	ask.nallow = 1;
 	want(&ask, AES_FIRST ",aes128-cbc", GCM_LAST ",aes128-cbc",
-	     OFFER_BY_DEFAULT, 0);
+	     OFFER_BY_HARDWARE, 0);
 	/* A list of the user's stands: allowing is not naming. */
 	ask.cfg_ciphers = "aes128-ctr";
 	want(&ask, "aes128-ctr", "aes128-ctr", OFFER_BY_CONFIG, 0);
@@ -313,8 +317,8 @@ test_library(void **state)
 
 	(void)state;
 	ask.lib_arg = fips;
-	want(&ask, GCM256 ",aes256-ctr", "aes256-ctr," GCM256, OFFER_BY_DEFAULT,
-	     0);
+	want(&ask, GCM256 ",aes256-ctr", "aes256-ctr," GCM256,
+	     OFFER_BY_HARDWARE, 0);
 	ask.cipher = CHACHA ",aes256-ctr";
 	want(&ask, "aes256-ctr", "aes256-ctr", OFFER_BY_OPTION, 1);
 	ask.allow = cbc;
@@ -629,6 +633,7 @@ test_judge(void **state)
 	assert_int_equal(offer_judge(&ask, ALG_CIPHER, GCM128, CHACHA, NULL, 0),
 			 OFFER_NO_LIBRARY);
 	assert_string_equal(offer_by_name(OFFER_BY_PROBE), "probe");
+	assert_string_equal(offer_by_name(OFFER_BY_HARDWARE), "hardware");
 }
 
 int

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "srcfix.h"
 
 /* The container is here, untouched, and nothing waits for a rerun. */
@@ -122,7 +123,6 @@ test_findings(void **state)
 
 	srcfix_trick(TRICK_FINDINGS, MSG_CHECK, 0);
 	assert_failed(srcfix_run(), E_EXISTS, "2 checks failed");
-	assert_int_equal(srcfix_result.warnings, 1);
 	assert_untouched();
 	assert_moved(srcfix_run());
 }
@@ -264,8 +264,10 @@ test_refusals(void **state)
 		assert_int_equal(srcfix_setup(NULL), 0);
 		srcfix_trick(TRICK_REFUSE, v[i].method, E_EXISTS);
 		if (v[i].moves) {
+			unsigned long warned = log_count(LOGL_WARN);
+
 			assert_moved(srcfix_run());
-			assert_int_equal(srcfix_result.warnings, 1);
+			assert_int_equal(log_count(LOGL_WARN) - warned, 1);
 			assert_false(srcfix_result.clean_up_failed);
 			continue;
 		}

@@ -150,6 +150,8 @@ static void
 set_process(void)
 {
 	signal(SIGPIPE, SIG_IGN);
+	/* Under `ulimit -f` a write fails, as on a full disk. */
+	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	umask(022);
 	if (chdir("/") < 0) {

@@ -45,12 +45,34 @@ child_signals(void)
 {
 	sigset_t none;
 
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGHUP, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* A signal to a child that is not yet the other program must not run a handler
+ * of ours there: it would write to the pipe that it shares with us, and we
+ * would take it for our own. child_signals() ends that in the child. */
+static pid_t
+fork_blocked(void)
+{
+	sigset_t all, before;
+	pid_t pid;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pid = fork();
+	if (pid != 0) {
+		int saved = errno;
+
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+		errno = saved;
+	}
+	return pid;
 }
 
 /* Our environment with LC_ALL=C and c->setenv put in front (the first of a
@@ -160,7 +182,7 @@ start(const struct child_cmd *c, struct pipes *p, pid_t *pid, struct err *e)
 		rc = raise_fd(all[i], e);
 	}
 	if (rc == 0) {
-		*pid = fork();
+		*pid = fork_blocked();
 		if (*pid == 0) {
 			exec_child(c, envp, (int[]){ in[0], out[1], er[1] },
 				   ex[1]);
@@ -360,7 +382,7 @@ child_spawn(struct child *c, const char *const *argv, int fd, int err_fd,
 		sh_argv[2] = line;
 		argv = sh_argv;
 	}
-	pid = fork();
+	pid = fork_blocked();
 	if (pid < 0) {
 		return err_sys(e, errno, "cannot fork");
 	}

@@ -22,6 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sink sinks[LOG_SINKS_MAX];
 /* Highest level any sink wants; read without the lock as a quick test. */
 static int top = -1;
+static unsigned long counts[LOGL_TRACE + 1]; /* atomic */
 
 static void
 find_top(void)
@@ -66,6 +67,12 @@ log_remove_sink(int handle)
 	pthread_mutex_unlock(&lock);
 }
 
+unsigned long
+log_count(enum log_level level)
+{
+	return __atomic_load_n(&counts[level], __ATOMIC_RELAXED);
+}
+
 int
 log_wanted(enum log_level level)
 {
@@ -78,6 +85,7 @@ log_msg(enum log_level level, const char *fmt, ...)
 	char raw[LOG_LINE_MAX], line[LOG_LINE_MAX];
 	va_list ap;
 
+	__atomic_fetch_add(&counts[level], 1, __ATOMIC_RELAXED);
 	if (!log_wanted(level)) {
 		return;
 	}

@@ -29,6 +29,9 @@ int log_add_sink(enum log_level max, log_sink_fn *fn, void *arg);
 /* After it returns, the sink is not called again. -1 is allowed. */
 void log_remove_sink(int handle);
 
+/* How many messages of this very level there were, taken by a sink or not. */
+unsigned long log_count(enum log_level level);
+
 /* Whether any sink wants this level (to save building costly texts). */
 int log_wanted(enum log_level level);
 

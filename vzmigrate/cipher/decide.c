@@ -232,18 +232,18 @@ link_limits(const struct trial *t, const struct decision *d)
 	       hi <= lo * DECIDE_LINK_SPREAD;
 }
 
+/* Counted by who has most: who has fewer was left as far behind, or broke. */
 static bool
 few_rounds(const struct trial *t, size_t looks)
 {
 	size_t need = stats_min_runs(
 		t->measured, DECIDE_ALPHA / (double)(looks ? looks : 1));
+	size_t most = 0;
 
 	for (size_t i = 0; i < t->n; i++) {
-		if (t->c[i].rounds && t->c[i].rounds < need) {
-			return t->measured > 1;
-		}
+		most = t->c[i].rounds > most ? t->c[i].rounds : most;
 	}
-	return false;
+	return t->measured > 1 && most < need;
 }
 
 static enum decide_why
@@ -295,7 +295,8 @@ decide(const struct decide_cand *cands, size_t n, size_t looks,
 		return r;
 	}
 	out->too_few = few_rounds(&t, looks);
-	out->why = reason(&t, out, link, count_in(&t) == 1);
+	out->alone = count_in(&t) == 1;
+	out->why = reason(&t, out, link, out->alone);
 	if (t.dflt == 0 && t.rate[0] > 0) {
 		out->gain = t.rate[out->pick] / t.rate[0];
 	}
@@ -357,6 +358,16 @@ text_default(const struct decide_cand *c, const struct decision *d,
 				   "kept %s: %.0f MB/s%s; it leads all others, "
 				   "in throughput or in CPU, beyond the noise",
 				   p->name, mbs(p), cpu_note(a, p, d));
+	}
+	if (d->fastest == d->pick) {
+		return io_asprintf(e,
+				   "kept %s, which negotiation prefers: its "
+				   "%.0f MB/s were the most, but not separable "
+				   "from all others%s",
+				   p->name, mbs(p),
+				   d->too_few ? "; so few rounds can tell "
+						"nothing"
+					      : "");
 	}
 	return io_asprintf(e,
 			   "kept %s, which negotiation prefers: its %.0f MB/s "

@@ -60,6 +60,8 @@ struct decision {
 	size_t fastest;	 /* index of the highest median */
 	size_t cheapest; /* index of the lowest median CPU; = pick if unknown */
 	enum decide_why why;
+	bool alone;	   /* the pick leads every other that was measured,
+			    * in throughput or CPU, beyond the noise */
 	bool too_few;	   /* so few rounds that nothing could be separable */
 	bool rate_beyond;  /* pick and default differ in throughput beyond the
 			    * noise */

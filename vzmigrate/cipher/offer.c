@@ -334,7 +334,10 @@ choose_source(struct job *j)
 		j->by = OFFER_BY_CONFIG;
 		j->code = E_CONFIG;
 	} else {
-		j->by = OFFER_BY_DEFAULT;
+		/* Where the processor is not known, the order follows none. */
+		j->by = c && (a->here != HW_UNKNOWN || a->there != HW_UNKNOWN)
+				? OFFER_BY_HARDWARE
+				: OFFER_BY_DEFAULT;
 	}
 }
 
@@ -460,6 +463,7 @@ offer_by_name(enum offer_by by)
 {
 	static const char *const names[] = {
 		[OFFER_BY_DEFAULT] = "default",
+		[OFFER_BY_HARDWARE] = "hardware",
 		[OFFER_BY_CONFIG] = "ssh configuration",
 		[OFFER_BY_SSH_OPTION] = "ssh option",
 		[OFFER_BY_OPTION] = "option",

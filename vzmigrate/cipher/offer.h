@@ -31,7 +31,8 @@
 
 /* Who decided a list. */
 enum offer_by {
-	OFFER_BY_DEFAULT,    /* our own list, ordered by hardware */
+	OFFER_BY_DEFAULT,    /* our own list */
+	OFFER_BY_HARDWARE,   /* our own list, ordered by the processors */
 	OFFER_BY_CONFIG,     /* the ssh configuration */
 	OFFER_BY_SSH_OPTION, /* -c, -m or -o inside --ssh= */
 	OFFER_BY_OPTION,     /* --cipher, --ssh-cipher, --mac */
@@ -76,7 +77,8 @@ int offer_build(const struct offer_ask *ask, struct offer *o, struct err *e);
 /* Free. Zero-initialised is allowed. Also for cleanup(). */
 void offer_fini(struct offer *o);
 
-/* "default", "ssh configuration", "ssh option", "option", "probe". */
+/* "default", "hardware", "ssh configuration", "ssh option", "option", "probe".
+ */
 const char *offer_by_name(enum offer_by by);
 
 /* Why a name is or is not in our offer. */

@@ -17,7 +17,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "cipher/cpu.h"
-#include "cipher/offer.h"
+#include "cipher/probecand.h"
 #include "cipher/table.h"
 #include "ssh/conn.h"
 #include "ssh/prompt.h"
@@ -31,9 +31,12 @@ struct dial {
 	struct progress *progress; /* or NULL */
 	const int *stop;
 	struct sshconf conf;
+	struct offer_ask ask; /* what the offer was built from */
 	struct offer offer;
+	struct conn *first; /* of a probe, for the next one; owned; or NULL */
 	struct prompt prompt;
 	struct bytechan *chan; /* the live one, inside its wrap; borrowed */
+	struct kexlog_mismatch mismatch; /* of the last attempt */
 	char *dest;    /* "user@host"; owned */
 	char *host;    /* owned */
 	char *command; /* what is started there; owned */
@@ -44,7 +47,8 @@ struct dial {
 	int status;   /* exit status, -1 not known */
 	char sig[16]; /* signal that ended it, or "" */
 
-	char *cipher_c2s, *cipher_s2c, *mac_c2s; /* owned; or NULL */
+	/* of the last connection; owned; or NULL */
+	char *cipher_c2s, *cipher_s2c, *mac_c2s, *mac_s2c;
 };
 
 /* ---- setting up ---- */
@@ -61,7 +65,9 @@ static int
 build_offer(struct dial *d, struct err *e)
 {
 	const struct options *o = d->o;
-	struct offer_ask ask = {
+	int rc;
+
+	d->ask = (struct offer_ask){
 		.cipher = o->cipher,
 		.ssh_cipher = o->ssh.ciphers,
 		.cfg_ciphers = d->conf.ciphers,
@@ -74,8 +80,7 @@ build_offer(struct dial *d, struct err *e)
 		.there = HW_UNKNOWN,
 		.lib_has = lib_has,
 	};
-	int rc = offer_build(&ask, &d->offer, e);
-
+	rc = offer_build(&d->ask, &d->offer, e);
 	for (size_t i = 0; i < d->offer.nwarnings; i++) {
 		log_warn("%s", d->offer.warnings[i]);
 	}
@@ -154,7 +159,8 @@ forget_info(struct dial *d)
 	free(d->cipher_c2s);
 	free(d->cipher_s2c);
 	free(d->mac_c2s);
-	d->cipher_c2s = d->cipher_s2c = d->mac_c2s = NULL;
+	free(d->mac_s2c);
+	d->cipher_c2s = d->cipher_s2c = d->mac_c2s = d->mac_s2c = NULL;
 }
 
 void
@@ -164,6 +170,7 @@ dial_free(struct dial *d)
 		return;
 	}
 	forget_info(d);
+	conn_close(d->first);
 	offer_fini(&d->offer);
 	sshconf_fini(&d->conf);
 	free(d->dest);
@@ -184,6 +191,51 @@ dial_host(const struct dial *d)
 	return d->host;
 }
 
+const struct offer *
+dial_offer(const struct dial *d)
+{
+	return &d->offer;
+}
+
+const struct offer_ask *
+dial_ask(const struct dial *d)
+{
+	return &d->ask;
+}
+
+const char *
+dial_command(const struct dial *d)
+{
+	return d->command;
+}
+
+int
+dial_use(struct dial *d, const struct probe_cand *c, struct err *e)
+{
+	char *ciphers, *macs;
+	int rc = probecand_prefer(&d->offer, c, &ciphers, &macs, e);
+
+	if (rc < 0) {
+		return rc;
+	}
+	free(d->offer.ciphers_out);
+	free(d->offer.macs_out);
+	d->offer.ciphers_out = ciphers;
+	d->offer.macs_out = macs;
+	d->offer.ciphers_by = OFFER_BY_PROBE;
+	if (c->mac) {
+		d->offer.macs_by = OFFER_BY_PROBE;
+	}
+	return 0;
+}
+
+void
+dial_keep(struct dial *d, struct conn *first)
+{
+	conn_close(d->first);
+	d->first = first;
+}
+
 void
 dial_get_info(const struct dial *d, struct dial_info *info)
 {
@@ -191,6 +243,7 @@ dial_get_info(const struct dial *d, struct dial_info *info)
 		.cipher_c2s = d->cipher_c2s,
 		.cipher_s2c = d->cipher_s2c,
 		.mac_c2s = d->mac_c2s,
+		.mac_s2c = d->mac_s2c,
 		.cipher_by = d->cipher_c2s ? offer_by_name(d->offer.ciphers_by)
 					   : NULL,
 	};
@@ -298,6 +351,22 @@ copy(const char *s)
 	return s && *s ? strdup(s) : NULL;
 }
 
+/* Encrypt-then-MAC is what a CTR or CBC cipher should have. */
+static void
+note_plain_mac(const struct dial *d, const char *mac)
+{
+	const struct alg *a = table_find(ALG_MAC, mac);
+
+	if (a && !a->etm) {
+		log_info("%s: %s is a plain MAC (encrypt-and-MAC)%s", d->host,
+			 mac,
+			 d->offer.macs_by == OFFER_BY_DEFAULT
+				 ? ": the server has no encrypt-then-MAC one "
+				   "that we have"
+				 : "");
+	}
+}
+
 static void
 keep_info(struct dial *d, const struct conn *conn)
 {
@@ -307,22 +376,87 @@ keep_info(struct dial *d, const struct conn *conn)
 	d->cipher_c2s = copy(i->cipher_c2s);
 	d->cipher_s2c = copy(i->cipher_s2c);
 	d->mac_c2s = copy(i->mac_c2s);
+	d->mac_s2c = copy(i->mac_s2c);
 	log_debug("%s: connected to %s port %d, %s", d->host,
 		  i->proxy ? "a proxy" : i->peer, i->peer_port, i->banner);
 	log_debug("%s: host key %s %s, authenticated by %s", d->host,
 		  i->hostkey_type, i->hostkey_sha256, i->auth);
-	log_debug("%s: key exchange %s, cipher %s out (decided by: %s), %s "
-		  "in, MAC %s and %s",
-		  d->host, i->kex, i->cipher_c2s,
-		  offer_by_name(d->offer.ciphers_by), i->cipher_s2c, i->mac_c2s,
-		  i->mac_s2c);
+	log_debug("%s: key exchange %s; to the server %s, MAC %s; from it %s, "
+		  "MAC %s; ciphers decided by: %s, MACs by: %s",
+		  d->host, i->kex, i->cipher_c2s, i->mac_c2s, i->cipher_s2c,
+		  i->mac_s2c, offer_by_name(d->offer.ciphers_by),
+		  offer_by_name(d->offer.macs_by));
+	note_plain_mac(d, i->mac_c2s);
 }
 
-int
-dial_open(void *arg, bool must, struct bytechan **out, struct err *e)
+/* Our side of a list that had nothing in common with the server's. */
+static const char *
+our_list(const struct dial *d, const struct kexlog_mismatch *m,
+	 enum offer_method *method)
 {
-	struct dial *d = arg;
-	struct conn_params p = {
+	switch (m->list) {
+	case KEXLOG_CIPHER_C2S:
+		*method = OFFER_CIPHER_OUT;
+		return d->offer.ciphers_out;
+	case KEXLOG_CIPHER_S2C:
+		*method = OFFER_CIPHER_IN;
+		return d->offer.ciphers_in;
+	case KEXLOG_MAC_C2S:
+		*method = OFFER_MAC_OUT;
+		return d->offer.macs_out;
+	case KEXLOG_MAC_S2C:
+		*method = OFFER_MAC_IN;
+		return d->offer.macs_in;
+	case KEXLOG_KEX:
+		*method = OFFER_KEX;
+		return m->ours;
+	case KEXLOG_HOSTKEY:
+		*method = OFFER_HOST_KEY;
+		return m->ours;
+	default:
+		return NULL;
+	}
+}
+
+/* Both lists, name by name, before the error; it keeps what had nothing in
+ * common and, last, what to do. */
+void
+dial_explain_mismatch(const struct dial *d, struct err *e)
+{
+	const struct kexlog_mismatch *m = &d->mismatch;
+	enum offer_method method;
+	const char *ours = *m->ours ? our_list(d, m, &method) : NULL;
+	cleanup(free_ptr) char *text =
+		ours ? offer_explain_no_match(&d->ask, method, ours, m->theirs,
+					      NULL)
+		     : NULL;
+	char *line, *next;
+
+	if (!text) {
+		return; /* it failed otherwise; or `e` has both lists anyway */
+	}
+	line = strchr(text, '\n');
+	if (!line) {
+		return;
+	}
+	*line++ = '\0';
+	line += strspn(line, " ");
+	err_set(e, E_CONNECT, "%s: %s", d->host, text);
+	for (; (next = strchr(line, '\n')); line = next + strspn(next, " ")) {
+		*next++ = '\0';
+		log_error("%s: %s", d->host, line);
+	}
+	if (method >= OFFER_KEX) { /* no advice: a list, too */
+		log_error("%s: %s", d->host, line);
+		return;
+	}
+	err_set(e, E_CONNECT, "%s: %s; %s", d->host, text, line);
+}
+
+void
+dial_params(struct dial *d, struct conn_params *p)
+{
+	*p = (struct conn_params){
 		.conf = &d->conf,
 		.prompt = d->conf.batch ? &prompt_none : &d->prompt,
 		.ciphers_c2s = d->offer.ciphers_out,
@@ -330,9 +464,44 @@ dial_open(void *arg, bool must, struct bytechan **out, struct err *e)
 		.macs_c2s = d->offer.macs_out,
 		.macs_s2c = d->offer.macs_in,
 		.compression = d->conf.compression,
-		.stop = must ? NULL : d->stop,
+		.stop = d->stop,
+		.mismatch = &d->mismatch,
 	};
+	d->mismatch.ours[0] = '\0';
+}
+
+static int
+connect_to(struct dial *d, const struct conn_params *p, struct conn **out,
+	   struct err *e)
+{
+	struct err why = { 0 };
+	int rc;
+
+	if (!d->first) {
+		return conn_open(p, out, e);
+	}
+	rc = conn_open_more(d->first, p, out, &why);
+	conn_close(d->first);
+	d->first = NULL;
+	if (rc == 0) {
+		return 0;
+	}
+	if (rc != E_CANCELLED && rc != E_HOSTKEY) {
+		log_debug("%s", why.text);
+		return conn_open(p, out, e);
+	}
+	if (e) {
+		*e = why;
+	}
+	return rc;
+}
+
+int
+dial_open(void *arg, bool must, struct bytechan **out, struct err *e)
+{
+	struct dial *d = arg;
 	struct wrap *w = calloc(1, sizeof(*w));
+	struct conn_params p;
 	int rc;
 
 	if (!w) {
@@ -344,13 +513,18 @@ dial_open(void *arg, bool must, struct bytechan **out, struct err *e)
 	d->sig[0] = '\0';
 	w->c.ops = &wrap_ops;
 	w->d = d;
-	rc = conn_open(&p, &w->conn, e);
+	dial_params(d, &p);
+	if (must) {
+		p.stop = NULL;
+	}
+	rc = connect_to(d, &p, &w->conn, e);
 	if (rc == 0) {
 		keep_info(d, w->conn);
 		log_debug("%s: starting '%s'", d->host, d->command);
 		rc = conn_exec(w->conn, d->command, &w->inner, e);
 	}
 	if (rc < 0) {
+		dial_explain_mismatch(d, e);
 		conn_close(w->conn);
 		free(w);
 		return rc;

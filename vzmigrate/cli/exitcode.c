@@ -74,6 +74,8 @@ static const struct rule {
 	 * what is missing later is a part of a copy. */
 	{ E_NOT_FOUND, STEP_NONE, STEP_CHECK, HERE, EXITCODE_NOT_FOUND },
 	{ E_NOT_FOUND, STEP_NONE, STEP_CHECK, THERE, EXITCODE_DST_CONFIG },
+	/* A configuration beyond our limits. */
+	{ E_LIMIT, STEP_NONE, STEP_LOCK, HERE, EXITCODE_CONFIG },
 	/* A link that breaks in the greeting is no link. */
 	{ E_CLOSED, STEP_NONE, STEP_CONNECT, EITHER, EXITCODE_CONNECT },
 	{ E_TIMEOUT, STEP_NONE, STEP_CONNECT, EITHER, EXITCODE_CONNECT },

@@ -12,7 +12,11 @@
 #include <string.h>
 #include <strings.h>
 
+#include "cipher/probe.h"
 #include "cli/exitcode.h"
+
+#define PROBE_MIN_MS 100
+#define PROBE_MAX_MS 600000
 
 enum id {
 	ID_NONE = 0, /* known, means nothing here: accepted */
@@ -36,6 +40,7 @@ enum id {
 	ID_CIPHER,
 	ID_MAC,
 	ID_ALLOW_CIPHER,
+	ID_PROBE,
 	ID_AGENT,
 	ID_METADATA,
 	ID_TAKE_BACK,
@@ -97,12 +102,15 @@ static const struct row {
 	{ "mac", 0, ID_MAC, "LIST", "MACs to offer, best first" },
 	{ "allow-cipher", 0, ID_ALLOW_CIPHER, "NAME",
 	  "offer a weak cipher too (CBC, 3DES)" },
+	{ "probe-ciphers", 0, ID_PROBE, "[SECONDS]",
+	  "measure the ciphers on this link (4 s) and use the best" },
 	{ "agent", 0, ID_AGENT, "COMMAND",
 	  "how to start vzmigrate-agent there" },
 	{ "streams", 0, ID_STREAMS, "N", "data connections (this version: 1)" },
 
 	{ "json", 0, ID_JSON, NULL, "progress and result as JSON on stdout" },
-	{ "quiet", 0, ID_QUIET, NULL, "no progress; warnings and errors only" },
+	{ "quiet", 0, ID_QUIET, NULL,
+	  "no progress; one line of summary, warnings and errors" },
 	{ "verbose", 'v', ID_VERBOSE, NULL,
 	  "every step and remote message; -vv: more" },
 	{ "times", 't', ID_TIMES, NULL, "how long each step took" },
@@ -167,8 +175,6 @@ static const struct row {
 	{ "skipregister", 0, ID_REFUSE, NULL,
 	  "a container that is moved is registered there" },
 	{ "socket", 0, ID_REFUSE, NULL, "the transport is SSH alone" },
-	{ "probe-ciphers", 0, ID_REFUSE, "[SECONDS]",
-	  "this version cannot measure; choose with --cipher" },
 };
 
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -284,6 +290,32 @@ set_allow(struct options *o, const struct row *r, const char *v, struct err *e)
 	return 0;
 }
 
+/* Seconds with a fraction; a comma is none, whatever the locale. */
+static int
+set_probe(struct options *o, const struct row *r, const char *v, struct err *e)
+{
+	int whole, n = 0;
+	unsigned ms = 0, scale = 100;
+
+	if (!v) {
+		o->probe_ms = PROBE_BUDGET_MS;
+		return 0;
+	}
+	if (*v >= '0' && *v <= '9' && sscanf(v, "%4d%n", &whole, &n) == 1) {
+		n += v[n] == '.';
+		for (; v[n] >= '0' && v[n] <= '9'; n++, scale /= 10) {
+			ms += (unsigned)(v[n] - '0') * scale;
+		}
+		o->probe_ms = (int64_t)whole * 1000 + ms;
+	}
+	if (!n || v[n] || o->probe_ms < PROBE_MIN_MS ||
+	    o->probe_ms > PROBE_MAX_MS) {
+		return bad_value(r, v, "is not a time of 0.1 to 600 seconds",
+				 e);
+	}
+	return 0;
+}
+
 /* Options whose meaning is in ssh/: the error gets the option's name. */
 static int
 set_ssh(struct options *o, const struct row *r, const char *v, struct err *e)
@@ -369,6 +401,8 @@ act(struct options *o, struct plan_ct *new, const struct row *r, char *v,
 		return set_nodeps(o, r, v, e);
 	case ID_ALLOW_CIPHER:
 		return set_allow(o, r, v, e);
+	case ID_PROBE:
+		return set_probe(o, r, v, e);
 	case ID_SSH:
 	case ID_PORT:
 	case ID_IDENTITY:
@@ -465,7 +499,9 @@ not_taken(int c, char **argv, struct err *e)
 	if (optopt) {
 		return err_set(e, E_USAGE, "unknown option -%c", optopt);
 	}
-	return err_set(e, E_USAGE, "unknown or ambiguous option %s",
+	return err_set(e, E_USAGE,
+		       "unknown or ambiguous option %s (vzmigrate --help "
+		       "lists them)",
 		       argv[optind - 1]);
 }
 
@@ -509,7 +545,7 @@ set_new(struct options *o, const struct plan_ct *new, struct err *e)
 		if (!v[i].value) {
 			continue;
 		}
-		if (o->ncts > 1) {
+		if (o->ncts != 1) {
 			return err_set(e, E_USAGE,
 				       "%s is for one container, %zu are given "
 				       "(use CT:NEWCT:NEWPRIVATE:NEWROOT)",
@@ -545,6 +581,9 @@ parse_words(int argc, char **argv, struct options *o, struct err *e)
 	if (rc < 0) {
 		return rc;
 	}
+	if (n < 2 && o->probe_ms && !o->take_back) {
+		return 0; /* it only measures */
+	}
 	if (n < 2) {
 		return err_set(e, E_USAGE,
 			       "the container is missing (vzmigrate --help "
@@ -571,6 +610,11 @@ check_together(const struct options *o, struct err *e)
 	if (o->quiet && o->verbose) {
 		return err_set(e, E_USAGE,
 			       "--quiet and -v/--verbose exclude each other");
+	}
+	if (o->take_back && o->probe_ms) {
+		return err_set(e, E_USAGE,
+			       "--take-back connects to no host, so "
+			       "--probe-ciphers has nothing to measure");
 	}
 	if (o->take_back && o->ncts > 1) {
 		return err_set(e, E_USAGE,
@@ -625,7 +669,9 @@ options_help(FILE *to)
 	fputs("Usage: vzmigrate [option ...] [user@]host "
 	      "CT[:NEWCT[:NEWPRIVATE[:NEWROOT]]] ...\n"
 	      "       vzmigrate --kind=dir [option ...] [user@]host "
-	      "SRC_DIR[:DST_DIR]\n"
+	      "SRC_DIR[:DST_DIR] ...\n"
+	      "       vzmigrate --probe-ciphers[=SECONDS] [option ...] "
+	      "[user@]host\n"
 	      "Move stopped containers to another host over SSH.\n\n",
 	      to);
 	for (size_t i = 0; i < ROWS; i++) {
@@ -639,8 +685,13 @@ options_help(FILE *to)
 		n = snprintf(left, sizeof(left), "  %c%c%s--%s",
 			     r->shrt ? '-' : ' ', r->shrt ? r->shrt : ' ',
 			     r->shrt ? ", " : "  ", r->name);
-		snprintf(left + n, sizeof(left) - (size_t)n, "%s%s",
-			 r->arg ? "=" : "", r->arg ? r->arg : "");
+		if (r->arg && *r->arg == '[') {
+			snprintf(left + n, sizeof(left) - (size_t)n, "[=%s",
+				 r->arg + 1);
+		} else {
+			snprintf(left + n, sizeof(left) - (size_t)n, "%s%s",
+				 r->arg ? "=" : "", r->arg ? r->arg : "");
+		}
 		fprintf(to, "%-30s %s\n", left, r->text);
 	}
 	fputs("\nExit codes:\n", to);

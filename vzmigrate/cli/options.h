@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "base/err.h"
@@ -35,13 +36,14 @@ struct options {
 	struct sshopts ssh;	 /* owned */
 	struct plan plan;
 	struct plan_ct *cts; /* owned */
-	size_t ncts;
-	const char *cipher; /* --cipher, --ssh-cipher: the last one */
+	size_t ncts;	     /* 0: --probe-ciphers alone */
+	const char *cipher;  /* --cipher, --ssh-cipher: the last one */
 	const char *mac;
 	const char *allow[OPTIONS_ALLOW_MAX]; /* --allow-cipher */
 	size_t nallow;
 	const char *agent;     /* --agent, or NULL */
 	const char *take_back; /* --take-back: the session; or NULL */
+	int64_t probe_ms; /* --probe-ciphers: time to measure; 0: not asked */
 	bool json, quiet, times;
 	int verbose;
 };

@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "cli/dial.h"
+#include "cli/probing.h"
 #include "cli/signals.h"
 #include "migrate/src.h"
 #include "migrate/statedir.h"
@@ -36,7 +37,9 @@ struct run {
 	struct progress *progress;
 	int sink;
 	struct dial *dial;
+	struct probing *probing; /* NULL: nothing is to be measured */
 	struct srcconn *conn;
+	unsigned long warned; /* warnings that a summary has told */
 };
 
 /* A number for tests in place of a constant; not in a privileged program. */
@@ -74,9 +77,42 @@ on_signal(int signo, int count, void *arg)
 	} else {
 		log_warn("%s: stopping, the source will be as it was", name);
 	}
+	if (r->probing) {
+		probing_interrupt(r->probing);
+	}
 	if (r->conn) {
 		srcconn_interrupt(r->conn);
 	}
+}
+
+/* ---- connecting ---- */
+
+/* The first connection is preceded by the probe: not earlier, so that a
+ * container that is not there is found without it. Where something is owed
+ * there is no time for it. */
+static int
+open_agent(void *arg, bool must, struct bytechan **c, struct err *e)
+{
+	struct run *r = arg;
+	int rc = r->probing && !must ? probing_run(r->probing, e) : 0;
+
+	return rc < 0 ? rc : dial_open(r->dial, must, c, e);
+}
+
+static void
+explain_agent(void *arg, struct err *e)
+{
+	struct run *r = arg;
+
+	dial_explain(r->dial, e);
+}
+
+static void
+greeted_agent(void *arg)
+{
+	struct run *r = arg;
+
+	dial_greeted(r->dial);
 }
 
 /* ---- setting up ---- */
@@ -114,9 +150,9 @@ static int
 start(struct run *r, struct err *e)
 {
 	struct srcconn_opts c = {
-		.dial = dial_open,
-		.explain = dial_explain,
-		.greeted = dial_greeted,
+		.dial = open_agent,
+		.explain = explain_agent,
+		.greeted = greeted_agent,
 		.greeting_ms = from_env("VZMIGRATE_GREETING_MS", GREETING_MS),
 		.keepalive_ms = (uint32_t)from_env("VZMIGRATE_KEEPALIVE_MS",
 						   KEEPALIVE_MS),
@@ -132,7 +168,14 @@ start(struct run *r, struct err *e)
 	if (rc < 0) {
 		return rc;
 	}
-	c.arg = r->dial;
+	if (r->o->probe_ms) {
+		r->probing = probing_new(r->o, r->dial,
+					 (const int *)&signals_stop, e);
+		if (!r->probing) {
+			return E_NOMEM;
+		}
+	}
+	c.arg = r;
 	c.host = dial_host(r->dial);
 	r->conn = srcconn_new(&c, e);
 	return r->conn ? 0 : E_NOMEM;
@@ -143,6 +186,7 @@ stop(struct run *r)
 {
 	signals_fini();
 	srcconn_free(r->conn);
+	probing_free(r->probing);
 	dial_free(r->dial);
 	log_remove_sink(r->sink);
 	progress_free(r->progress);
@@ -209,10 +253,19 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 	s.mac = info.mac_c2s && strncmp(info.mac_c2s, "aead", 4) != 0
 			? info.mac_c2s
 			: NULL;
+	s.cipher_in = info.cipher_s2c;
+	s.mac_in = info.mac_s2c && strncmp(info.mac_s2c, "aead", 4) != 0
+			   ? info.mac_s2c
+			   : NULL;
 	s.cipher_by = info.cipher_by;
+	if (r->probing) {
+		probing_fill(r->probing, &s);
+	}
 	s.source_kept = res->kept;
 	s.verified = res->verified ? 1 : -1;
-	s.warnings = res->warnings;
+	/* Of both hosts, and of the first container those before it. */
+	s.warnings = (unsigned)(log_count(LOGL_WARN) - r->warned);
+	r->warned = log_count(LOGL_WARN);
 	if (rc < 0) {
 		s.step = steps_name(res->step);
 		s.owner = steps_owner_name(res->owner);
@@ -240,8 +293,11 @@ run_one(struct run *r, const struct src_env *env, const struct plan_ct *ct,
 	struct src_result res;
 	enum exitcode code;
 	const char *back = r->o->take_back;
-	int rc = back ? src_take_back(env, ct, back, &res, e)
-		      : src_migrate(env, ct, &res, e);
+	int rc;
+
+	progress_label(r->progress, ct->word);
+	rc = back ? src_take_back(env, ct, back, &res, e)
+		  : src_migrate(env, ct, &res, e);
 
 	/* A failure's one line is the caller's, on stderr; the summary of one
 	 * that changed something, or for a program, comes before. */
@@ -299,6 +355,11 @@ run_all(const struct options *o, struct err *e)
 	if (rc < 0) {
 		stop(&r);
 		return exitcode_of(rc, STEP_NONE, false);
+	}
+	if (o->ncts == 0) {
+		rc = probing_run(r.probing, e);
+		stop(&r);
+		return exitcode_of(rc, STEP_CONNECT, false);
 	}
 	r.plan.host.state_dir = statedir_path();
 	env.conn = r.conn;

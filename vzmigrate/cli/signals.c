@@ -104,6 +104,8 @@ signals_init(signals_fn *fn, void *arg, struct err *e)
 		sigaction(stops[i], &sa, NULL);
 	}
 	signal(SIGPIPE, SIG_IGN);
+	/* Under `ulimit -f` a write fails, as on a full disk. */
+	signal(SIGXFSZ, SIG_IGN);
 	set_mask(SIG_UNBLOCK);
 	return 0;
 }

@@ -15,9 +15,10 @@ extern volatile int signals_stop;
 typedef void signals_fn(int signo, int count, void *arg);
 
 /*
- * Install the handlers, ignore SIGPIPE, start the thread. To be called before
- * any other thread is started, so that a signal while a question is asked
- * interrupts the caller. `arg` is borrowed until signals_fini. E_SYSTEM.
+ * Install the handlers, ignore SIGPIPE and SIGXFSZ, start the thread. To be
+ * called before any other thread is started, so that a signal while a question
+ * is asked interrupts the caller. `arg` is borrowed until signals_fini.
+ * E_SYSTEM.
  */
 int signals_init(signals_fn *fn, void *arg, struct err *e);
 

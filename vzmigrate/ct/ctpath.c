@@ -156,6 +156,16 @@ ctpath_place(const char *path, char **out, char **above, struct err *e)
 			       "%s is not a directory, so %s cannot be made",
 			       up, path);
 	}
+	for (const char *p = rest; *p; p += strspn(p, "/")) {
+		size_t n = strcspn(p, "/");
+
+		if (n > NAME_MAX) {
+			return err_set(e, E_USAGE,
+				       "a name of more than %d bytes is in %s",
+				       NAME_MAX, path);
+		}
+		p += n;
+	}
 	*out = io_asprintf(e, "%s/%s", strcmp(real, "/") == 0 ? "" : real,
 			   rest);
 	if (!*out) {

@@ -29,7 +29,7 @@ char *ctpath_real(const char *path, struct err *e);
  * the operator's prefix are followed, the last component is not. `*out` is
  * that path, `*above` the nearest directory over it that exists; caller
  * frees both. E_CONFIG where the prefix is a dangling symlink or no
- * directory.
+ * directory, E_USAGE for a name that no file system takes.
  */
 int ctpath_place(const char *path, char **out, char **above, struct err *e);
 

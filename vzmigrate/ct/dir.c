@@ -18,6 +18,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "ct/ctfile.h"
+#include "ct/ctholds.h"
 #include "ct/ctlock.h"
 #include "ct/ctpath.h"
 #include "ct/kinds.h"
@@ -25,64 +26,6 @@
 
 #define STATE_DIR "/var/lib/vzmigrate"
 #define MARK_MAX 8192
-
-struct holds {
-	const char *path; /* the directory asked about */
-	const char *kind; /* of the walk under way */
-	char found[512];  /* "container web (lxc)" */
-};
-
-static int
-holds_one(const char *id, const char *dir, const char *tree, void *arg)
-{
-	struct holds *h = arg;
-	cleanup(free_ptr) char *d = dir ? realpath(dir, NULL) : NULL;
-	cleanup(free_ptr) char *t = tree ? realpath(tree, NULL) : NULL;
-
-	if ((d && ctpath_inside(d, h->path)) ||
-	    (t && ctpath_inside(t, h->path))) {
-		snprintf(h->found, sizeof(h->found),
-			 "it holds the %s container %s", h->kind, id);
-		return 1;
-	}
-	return 0;
-}
-
-static bool
-holds_base(char *base, struct holds *h)
-{
-	cleanup(free_ptr) char *own = base;
-	cleanup(free_ptr) char *real = own ? realpath(own, NULL) : NULL;
-
-	if (!real || !ctpath_inside(real, h->path)) {
-		return false;
-	}
-	snprintf(h->found, sizeof(h->found),
-		 "it holds %s, where the %s containers are", own, h->kind);
-	return true;
-}
-
-/* Refuse a directory that holds containers. `path` is resolved. */
-static int
-check_holds(const struct ct_host *host, const char *path, struct err *e)
-{
-	struct holds h = { path, "lxc", "" };
-
-	if (lxc_each(host, holds_one, &h) == 0 &&
-	    !holds_base(lxc_base(host), &h)) {
-		h.kind = "openvz";
-		if (openvz_each(host, holds_one, &h) == 0) {
-			holds_base(openvz_base(host), &h);
-		}
-	}
-	if (!*h.found) {
-		return 0;
-	}
-	return err_set(e, E_USAGE,
-		       "%s cannot be moved as a directory: %s; move a "
-		       "container by its name, without --kind=dir",
-		       path, h.found);
-}
 
 /* The word to the resolved path, refusing what can never be meant. */
 static int
@@ -114,7 +57,7 @@ resolve(const struct ct_host *h, const char *word, char **path, struct err *e)
 			       "moved",
 			       clean);
 	}
-	rc = check_holds(h, real, e);
+	rc = ctholds_dir(h, real, e);
 	if (rc == 0) {
 		*path = steal_ptr(&real);
 	}
@@ -222,12 +165,9 @@ load_parts(const struct ct_host *h, const char *word, struct ct *c,
 		return err_nomem(e);
 	}
 	rc = mark_read(h, c->tree, &c->mark, &c->tag, e);
+	/* Sent before, and kept: it may be sent again. */
 	if (rc == 0 && c->mark == CT_RETIRED) {
 		c->mark = CT_FREE;
-		rc = ctfile_note(c, e,
-				 "this directory was moved before (session "
-				 "%s) and kept",
-				 c->tag ? c->tag : "unknown");
 	}
 	rc = rc < 0 ? rc : ctfile_note_mounts(c, e);
 	rc = rc < 0 ? rc : origin_put(&origin, "tree", NULL, c->tree, e);
@@ -320,7 +260,7 @@ dir_destroy(const struct ct_host *h, const struct ct *c, struct err *e)
 			       "%s is not moved away, so it is not destroyed",
 			       c->id);
 	}
-	rc = check_holds(h, c->tree, e);
+	rc = ctholds_dir(h, c->tree, e);
 	rc = rc < 0 ? rc : ctpath_remove_tree(c->tree, e);
 	return rc < 0 ? rc : mark_write(h, c->id, CT_FREE, "", e);
 }
@@ -361,8 +301,8 @@ static int
 dir_check(const struct ct_host *h, const struct ct_want *w,
 	  const struct ct_place *p, struct ct_findings *f, struct err *e)
 {
-	(void)h;
 	(void)e;
+	ctholds_place(h, p->tree, f);
 	if (origin_is_above(w, p->tree)) {
 		ct_finding_add(f, E_USAGE, false,
 			       "%s is the directory to be moved itself, or "

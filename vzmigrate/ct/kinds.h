@@ -14,8 +14,8 @@ extern const struct ct_kind openvz_kind;
 extern const struct ct_kind dir_kind;
 
 /* What lxc_each and openvz_each tell of one container; borrowed strings.
- * `tree` may be NULL where it cannot be learned. A positive return ends the
- * walk and is returned. */
+ * `dir` is NULL where the kind has none, `tree` where it cannot be learned. A
+ * positive return ends the walk and is returned. */
 typedef int kinds_each_fn(const char *id, const char *dir, const char *tree,
 			  void *arg);
 

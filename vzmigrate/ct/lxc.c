@@ -25,6 +25,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "ct/ctfile.h"
+#include "ct/ctholds.h"
 #include "ct/ctlock.h"
 #include "ct/ctpath.h"
 #include "ct/kinds.h"
@@ -417,7 +418,8 @@ lxc_destroy(const struct ct_host *h, const struct ct *c, struct err *e)
 			       "%s is not moved away, so it is not destroyed",
 			       dir);
 	}
-	rc = ctpath_remove_tree(c->tree, e);
+	rc = ctholds_ct(h, c, e);
+	rc = rc < 0 ? rc : ctpath_remove_tree(c->tree, e);
 	rc = rc < 0 ? rc : destroy_files(c, dir, e);
 	/* The mark goes last: a deletion cut short can be taken up again. */
 	rc = rc < 0 ? rc : ctpath_unlink(dir, LXC_SESSION, e);

@@ -23,6 +23,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "ct/ctfile.h"
+#include "ct/ctholds.h"
 #include "ct/ctpath.h"
 #include "ct/lxc.h"
 #include "ct/origin.h"
@@ -187,6 +188,19 @@ tell_existing(const struct ct_host *h, const char *dir, const char *id,
 		       dir, what);
 }
 
+/* The commit, and a way back, need LXC's lock: later it would be too late. */
+static void
+check_lock(const struct ct_host *h, const char *name, struct ct_findings *f)
+{
+	struct err why = { 0 };
+	cleanup(close_fd) int lock = -1;
+
+	if (lxc_disk_lock(h, name, &lock, &why) < 0) {
+		ct_finding_add(f, why.code == E_BUSY ? E_BUSY : E_CONFIG, false,
+			       "%s", why.text);
+	}
+}
+
 int
 lxcdst_check(const struct ct_host *h, const struct ct_want *w,
 	     const struct ct_place *p, struct ct_findings *f, struct err *e)
@@ -196,6 +210,7 @@ lxcdst_check(const struct ct_host *h, const struct ct_want *w,
 	if (!dir) {
 		return e ? e->code : E_NOMEM;
 	}
+	ctholds_place(h, p->tree, f);
 	if (!ctpath_program("lxc-info") || !ctpath_program("lxc-start")) {
 		ct_finding_add(f, E_CONFIG, false,
 			       "LXC's tools are not installed on the "
@@ -216,6 +231,7 @@ lxcdst_check(const struct ct_host *h, const struct ct_want *w,
 			       "--new-private",
 			       p->tree);
 	}
+	check_lock(h, p->id, f);
 	if (origin_is_above(w, p->tree)) {
 		ct_finding_add(f, E_USAGE, false,
 			       "%s is the container's own tree, or inside it",

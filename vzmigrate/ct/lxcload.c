@@ -17,6 +17,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "ct/ctfile.h"
+#include "ct/ctholds.h"
 #include "ct/ctpath.h"
 #include "ct/kinds.h"
 #include "ct/lxc.h"
@@ -41,6 +42,7 @@ struct load {
 };
 
 static int read_file(struct load *l, const char *path, struct err *e);
+static int remember(struct load *l, const char *path, struct err *e);
 
 /* Whether `path` belongs to the container: in its directory or its tree. */
 static bool
@@ -157,6 +159,8 @@ include(struct load *l, const char *value, struct err *e)
 		path = io_asprintf(e, "%s/%s", value, de->d_name);
 		rc = path ? read_file(l, path, e) : E_NOMEM;
 	}
+	/* The directory itself counts, empty or not. */
+	rc = rc < 0 ? rc : remember(l, value, e);
 	closedir(d);
 	l->owned = owned;
 	return rc;
@@ -381,6 +385,43 @@ find_tree(struct load *l, struct err *e)
 	return check_mounted(l->c, l->c->tree, e);
 }
 
+/* Directly in the directory, or in the tree. */
+static bool
+is_carried(const struct load *l, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	size_t n = (size_t)(slash - path);
+
+	return ctpath_inside(path, l->c->tree) ||
+	       (!ctpath_is_dir(path) &&
+		((n == strlen(l->dir) && ctpath_inside(path, l->dir)) ||
+		 (n == strlen(l->dir_real) &&
+		  ctpath_inside(path, l->dir_real))));
+}
+
+/* Without an include LXC does not read the rest. */
+static int
+check_includes(const struct load *l, struct err *e)
+{
+	cleanup(free_ptr) char *list = strdup(l->included ? l->included : "");
+	char *save = NULL;
+
+	if (!list) {
+		return err_nomem(e);
+	}
+	for (char *p = strtok_r(list, "\n", &save); p;
+	     p = strtok_r(NULL, "\n", &save)) {
+		if (!is_carried(l, p)) {
+			return err_set(e, E_UNSUPPORTED,
+				       "the configuration of %s includes %s, "
+				       "and directories in %s are not carried: "
+				       "move the included files to %s itself",
+				       l->c->id, p, l->dir, l->dir);
+		}
+	}
+	return 0;
+}
+
 /* One entry of the container's directory. */
 static int
 extra(struct load *l, int dirfd, const char *name, size_t *total, struct err *e)
@@ -559,6 +600,7 @@ load_parts(struct load *l, const char *conf, struct err *e)
 
 	rc = rc < 0 ? rc : read_file(l, conf, e);
 	rc = rc < 0 ? rc : find_tree(l, e);
+	rc = rc < 0 ? rc : check_includes(l, e);
 	rc = rc < 0 ? rc : extras(l, e);
 	rc = rc < 0 ? rc : ctfile_note_mounts(l->c, e);
 	rc = rc < 0 ? rc : read_tag(l->dir, l->c, e);
@@ -607,6 +649,10 @@ lxcload_load(const struct ct_host *h, const char *word, struct ct *c,
 	rc = load_parts(&l, conf, e);
 	free(l.rootfs);
 	free(l.included);
+	/* One that is blocked passed this when it was free. */
+	if (rc == 0 && c->mark == CT_FREE) {
+		rc = ctholds_ct(h, c, e);
+	}
 	if (rc == 0 && c->mark != CT_RETIRED) {
 		rc = lxc_ask_state(h, c->id, &c->state, e);
 	}

@@ -23,6 +23,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "ct/ctfile.h"
+#include "ct/ctholds.h"
 #include "ct/ctpath.h"
 #include "ct/kinds.h"
 #include "ct/origin.h"
@@ -357,6 +358,10 @@ openvz_load(const struct ct_host *h, const char *word, struct ct *c,
 	} else {
 		rc = load_parts(h, c, conf, e);
 	}
+	/* One that is blocked passed this when it was free. */
+	if (rc == 0 && c->mark == CT_FREE) {
+		rc = ctholds_ct(h, c, e);
+	}
 	if (rc == 0 && c->mark != CT_RETIRED) {
 		rc = openvz_state(h, c, &c->state, e);
 	}
@@ -529,7 +534,8 @@ openvz_destroy(const struct ct_host *h, const struct ct *c, struct err *e)
 			       "destroyed; unmount it",
 			       c->id, c->mount_root);
 	}
-	rc = ctpath_remove_tree(c->tree, e);
+	rc = ctholds_ct(h, c, e);
+	rc = rc < 0 ? rc : ctpath_remove_tree(c->tree, e);
 	/* private/101 may be a symlink to where the tree was. */
 	if (rc == 0 && v.private && ctpath_type(v.private) == S_IFLNK &&
 	    unlink(v.private) < 0) {
@@ -574,7 +580,7 @@ openvz_each(const struct ct_host *h, kinds_each_fn *fn, void *arg)
 		    vzconf_load(h, ctid, text, len, &v, NULL) < 0) {
 			continue;
 		}
-		rc = fn(ctid, v.private, v.private, arg);
+		rc = fn(ctid, NULL, v.private, arg);
 	}
 	if (d) {
 		closedir(d);

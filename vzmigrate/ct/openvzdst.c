@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "ct/ctfile.h"
+#include "ct/ctholds.h"
 #include "ct/ctpath.h"
 #include "ct/origin.h"
 #include "ct/shconf.h"
@@ -199,6 +200,19 @@ check_name(const struct ct_host *h, const struct vzconf *v,
 		       owner ? owner : "", link);
 }
 
+/* The commit, and a way back, need the lock: later it would be too late. */
+static void
+check_lock(const struct ct_host *h, const struct vzconf *v,
+	   const struct ct_place *p, struct ct_findings *f)
+{
+	struct err why = { 0 };
+
+	if (vzlock_try(h, v, p->id, &why) < 0) {
+		ct_finding_add(f, why.code == E_BUSY ? E_BUSY : E_CONFIG, false,
+			       "%s", why.text);
+	}
+}
+
 int
 openvzdst_check(const struct ct_host *h, const struct ct_want *w,
 		const struct ct_place *p, struct ct_findings *f, struct err *e)
@@ -214,6 +228,7 @@ openvzdst_check(const struct ct_host *h, const struct ct_want *w,
 		return err_set(e, E_PROTOCOL,
 			       "the container came without a configuration");
 	}
+	ctholds_place(h, p->tree, f);
 	if (!ctpath_program("vzctl")) {
 		ct_finding_add(f, E_CONFIG, false,
 			       "vzctl is not installed on the destination "
@@ -226,6 +241,7 @@ openvzdst_check(const struct ct_host *h, const struct ct_want *w,
 	}
 	check_in_way(&v, p, f);
 	check_name(h, &v, p, f);
+	check_lock(h, &v, p, f);
 	if (origin_is_above(w, p->tree)) {
 		ct_finding_add(f, E_USAGE, false,
 			       "%s is the container's own private area, or "

@@ -124,8 +124,9 @@ vzconf_load(const struct ct_host *h, const char *ctid, const char *own,
 	memset(v, 0, sizeof(*v));
 	if (!vzconf_here(h)) {
 		return err_set(e, E_CONFIG,
-			       "there is no %s: OpenVZ is not installed here, "
-			       "or name it with --vz-conf",
+			       "there is no %s: OpenVZ is not installed, or "
+			       "name it with --vz-conf (on the destination "
+			       "--dst-vz-conf)",
 			       conf_file(h));
 	}
 	etc = etc_dir(h, e);

@@ -66,6 +66,10 @@ char *vzconf_path(const struct vzconf *v, const char *ctid, const char *suffix,
  */
 int vzlock_take(const struct ct_host *h, const struct vzconf *v,
 		const char *ctid, int *fd, struct err *e);
+/* Whether vzlock_take would succeed now, for a check: 0 or its error. Makes no
+ * directory. */
+int vzlock_try(const struct ct_host *h, const struct vzconf *v,
+	       const char *ctid, struct err *e);
 /* Remove the lock if it still is this one. */
 void vzlock_release(const struct ct_host *h, const struct vzconf *v,
 		    const char *ctid, int fd);

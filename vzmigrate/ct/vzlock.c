@@ -181,6 +181,33 @@ vzlock_take(const struct ct_host *h, const struct vzconf *v, const char *ctid,
 	return rc;
 }
 
+int
+vzlock_try(const struct ct_host *h, const struct vzconf *v, const char *ctid,
+	   struct err *e)
+{
+	const char *dir = lock_dir(h, v);
+	int fd = -1, rc = 0;
+
+	/* A directory that would be made is not made by a check. */
+	if (dir && !ctpath_is_dir(dir)) {
+		cleanup(free_ptr) char *above = strdup(dir);
+		char *slash = above ? strrchr(above, '/') : NULL;
+
+		while (slash && slash > above && !ctpath_type(above)) {
+			*slash = '\0';
+			slash = strrchr(above, '/');
+		}
+		return !above ? err_nomem(e)
+		       : faccessat(AT_FDCWD, *above ? above : "/", W_OK | X_OK,
+				   AT_EACCESS) < 0
+			       ? ctlock_dir_error(errno, dir, "", e)
+			       : 0;
+	}
+	rc = vzlock_take(h, v, ctid, &fd, e);
+	vzlock_release(h, v, ctid, fd);
+	return rc;
+}
+
 void
 vzlock_release(const struct ct_host *h, const struct vzconf *v,
 	       const char *ctid, int fd)

@@ -38,6 +38,25 @@ meta_fini(struct meta *m)
 	m->xattrs_len = m->target_len = 0;
 }
 
+int
+meta_copy(struct meta *to, const struct meta *from, struct err *e)
+{
+	*to = *from;
+	to->target = NULL;
+	to->target_len = 0;
+	to->xattrs = NULL;
+	if (!from->xattrs_len) {
+		return 0;
+	}
+	to->xattrs = malloc(from->xattrs_len);
+	if (!to->xattrs) {
+		*to = (struct meta){ 0 };
+		return err_nomem(e);
+	}
+	memcpy(to->xattrs, from->xattrs, from->xattrs_len);
+	return 0;
+}
+
 static enum fs_type
 type_of(unsigned mode)
 {

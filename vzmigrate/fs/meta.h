@@ -40,9 +40,9 @@ struct meta_time {
 	 FS_NOCOW_FL | FS_PROJINHERIT_FL | FS_UNRM_FL | FS_SECRM_FL | \
 	 FS_JOURNAL_DATA_FL | FS_NOTAIL_FL)
 
-#define META_XATTRS_MAX                                              \
-	(960u << 10)	     /* packed bytes on one inode; what fits \
-				into one frame */
+#define META_XATTRS_MAX                                      \
+	(960u << 10) /* packed bytes on one inode; what fits \
+			into one frame */
 #define META_WHY_MAX 512
 #define META_TARGET_MAX 4095 /* symlink target, bytes (PATH_MAX - 1) */
 
@@ -73,6 +73,10 @@ struct meta_ident {
 
 void meta_fini(struct meta *m);
 
+/* A copy with xattrs of its own; the link target is not copied (NULL). 0 or
+ * E_NOMEM, `to` being empty then. */
+int meta_copy(struct meta *to, const struct meta *from, struct err *e);
+
 /*
  * Read all metadata of `name` in `dirfd` without following it; with fd >= 0
  * that is the opened object (regular file or directory) and is used where
@@ -102,9 +106,9 @@ enum meta_policy {
 struct meta_loss {
 	uint32_t flags; /* META_FLAGS bits that are not as wanted */
 	bool projid;
-	bool times;	       /* mtime is `mtime` instead */
+	bool times; /* mtime is `mtime` instead */
 	struct meta_time mtime;
-	struct buf xattrs;     /* names not as wanted, each with its NUL */
+	struct buf xattrs;	/* names not as wanted, each with its NUL */
 	char why[META_WHY_MAX]; /* the first refusal; "": there is none */
 };
 

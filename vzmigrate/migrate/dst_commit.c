@@ -485,7 +485,7 @@ dst_abort(struct dst *d, const struct msg_abort *m, struct msg_state *r,
 	if (rc == 0) {
 		rc = dst_rec_allows(&d->rec, EV_ABORT, e);
 	}
-	if (rc == 0 && (m->keep || d->keep)) {
+	if (rc == 0 && m->keep) {
 		rc = abort_keep(d, r, e);
 	} else if (rc == 0) {
 		rc = abort_delete(d, &lock, e);

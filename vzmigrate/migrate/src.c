@@ -156,7 +156,6 @@ static void
 late(struct src *m, const char *what, const struct err *e)
 {
 	log_warn("moved, but %s: %s", what, e->text);
-	m->r->warnings++;
 	m->r->clean_up_failed = true;
 }
 
@@ -201,7 +200,6 @@ tell_finish(struct src *m)
 		log_warn("the destination was not told that all is done, and "
 			 "keeps its record of it: %s",
 			 e.text);
-		m->r->warnings++;
 	}
 }
 
@@ -224,7 +222,6 @@ is_back(struct src *m)
 		log_warn("%s exists here again, so the source copy of session "
 			 "%s is not removed",
 			 m->ct.id, hex);
-		m->r->warnings++;
 	}
 	ct_free(&c);
 	return back;
@@ -372,7 +369,6 @@ finish_log(struct src *m, int rc, const struct err *e)
 	log_remove_sink(m->log_sink);
 	if (logfile_close(m->log, &log_err) < 0) {
 		log_warn("%s", log_err.text);
-		m->r->warnings++;
 	}
 }
 

@@ -54,7 +54,6 @@ struct src_result {
 	bool verified; /* the proof was compared in this run */
 	int64_t ms;    /* of the whole */
 	int64_t step_ms[STEP_LAST + 1];
-	unsigned warnings; /* findings that did not end the run */
 };
 
 /*

@@ -151,7 +151,6 @@ forget_there(struct src *m, bool reconnect)
 		log_warn("%s keeps the staging area until the command is run "
 			 "again: %s",
 			 m->env->dest, e.text);
-		m->r->warnings++;
 	} else if (there && keep) {
 		log_info("%s keeps the staging area, as asked", m->env->dest);
 	}

@@ -171,10 +171,8 @@ tell_notes(struct src *m, const struct ct_findings *f, bool goes_on)
 	for (size_t i = 0; i < f->n; i++) {
 		if (f->v[i].warning) {
 			log_msg(level, "%s", f->v[i].text);
-			m->r->warnings++;
 		}
 	}
-	m->r->warnings += (unsigned)m->ct.nnotes;
 }
 
 /* Tell all; the first error becomes the run's. With a single one its text is

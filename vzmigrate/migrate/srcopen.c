@@ -19,10 +19,15 @@
 int
 src_not_stopped(const struct src *m, enum ct_state s, struct err *e)
 {
+	const char *how = s == CT_MOUNTED     ? "unmount it"
+			  : s == CT_SUSPENDED ? "resume and stop it"
+			  : s == CT_FROZEN    ? "unfreeze and stop it"
+					      : "stop it";
+
 	return err_set(e, E_STATE,
-		       "%s is %s: stop it first, this version moves stopped "
+		       "%s is %s: %s first, this version moves stopped "
 		       "containers only",
-		       m->ct.id, ct_state_name(s));
+		       m->ct.id, ct_state_name(s), how);
 }
 
 int

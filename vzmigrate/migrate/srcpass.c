@@ -122,7 +122,6 @@ send(struct src *m, int rootfd, struct err *e)
 		log_warn("%s: not carried: %s is another file system mounted "
 			 "in the tree",
 			 m->ct.id, m->r->sent.mounts[i]);
-		m->r->warnings++;
 	}
 	return rc;
 }

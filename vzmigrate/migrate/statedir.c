@@ -30,6 +30,11 @@ sys_error(struct err *e, int errnum, const char *what)
 {
 	int rc = err_sys(e, errnum, "state directory %s", what);
 
+	if (errnum == EACCES && geteuid() != 0) {
+		return err_set(e, E_DENIED,
+			       "state directory %s: %s; run vzmigrate as root",
+			       what, strerror(errnum));
+	}
 	if (errnum == EACCES || errnum == EPERM || errnum == EROFS) {
 		if (e) {
 			e->code = E_DENIED;

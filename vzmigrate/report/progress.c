@@ -35,15 +35,15 @@
 
 struct progress {
 	enum progress_mode mode;
-	int fd;	    /* borrowed */
-	int log_fd; /* borrowed */
-	char label[LABEL_MAX];
+	int fd;				 /* borrowed */
+	int log_fd;			 /* borrowed */
 	uint64_t files, bytes;		 /* atomic; over the whole run */
 	uint64_t want_files, want_bytes; /* atomic; of this stage */
 	uint64_t content, wire;		 /* atomic */
 	unsigned streams;		 /* atomic */
 
 	pthread_mutex_t lock;
+	char label[LABEL_MAX];
 	char stage[LABEL_MAX];
 	uint64_t base_files, base_bytes; /* counters when the stage began */
 	int64_t sampled_ms; /* when the rate was last updated; -1: never */
@@ -171,6 +171,10 @@ make_line(const struct progress *p, const struct view *v, char *line,
 	snprintf(line, LINE_MAX_BYTES, "%s%s%s", p->label,
 		 p->stage[0] && p->label[0] ? " " : "", p->stage);
 	cut(line, max);
+	/* A stage that counts nothing here: the work is the other side's. */
+	if (!v->want_bytes && !v->want_files && !v->bytes && !v->files) {
+		return;
+	}
 	if (v->want_bytes) {
 		percent = (uint64_t)(100 * ((double)v->bytes /
 					    (double)v->want_bytes));
@@ -456,6 +460,14 @@ progress_flush(struct progress *p)
 	pthread_mutex_lock(&p->lock);
 	sample(p, io_now_ms());
 	draw(p, "");
+	pthread_mutex_unlock(&p->lock);
+}
+
+void
+progress_label(struct progress *p, const char *label)
+{
+	pthread_mutex_lock(&p->lock);
+	escape_text(p->label, sizeof(p->label), label);
 	pthread_mutex_unlock(&p->lock);
 }
 

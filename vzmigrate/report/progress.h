@@ -51,6 +51,9 @@ void progress_tick(struct progress *p, int64_t now_ms);
 /* Draw now, whatever the time (the end of a stage). In QUIET mode nothing. */
 void progress_flush(struct progress *p);
 
+/* Another label, of the next container; as in progress_new. */
+void progress_label(struct progress *p, const char *label);
+
 /* A new stage: `name` ("pass 1", "final pass") is copied and escaped. Counters,
  * totals and the rate start from 0. A line is drawn at the next tick. */
 void progress_stage(struct progress *p, const char *name);

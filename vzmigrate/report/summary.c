@@ -96,6 +96,8 @@ add_cipher(struct fields *f, const struct summary *s)
 {
 	add_text(f, "cipher", s->cipher);
 	add_text(f, "mac", s->mac);
+	add_text(f, "cipher_in", s->cipher_in);
+	add_text(f, "mac_in", s->mac_in);
 	add_text(f, "cipher_by", s->cipher_by);
 	add_num(f, "cipher_gain", CENTI,
 		s->cipher_gain > 0 && s->cipher_gain < 1e9,
@@ -276,7 +278,7 @@ put_cipher(struct buf *b, const struct summary *s, struct err *e)
 		r = buf_printf(b, e, ", chosen by ");
 		r = r ? r : put_value(b, s->cipher_by, e);
 	}
-	if (!r && gain && s->cipher_default) {
+	if (!r && gain && gain != 100 && s->cipher_default) {
 		r = buf_printf(b, e,
 			       ": %" PRIu64 ".%02" PRIu64
 			       " times the speed of ",
@@ -285,8 +287,12 @@ put_cipher(struct buf *b, const struct summary *s, struct err *e)
 	}
 	r = r ? r : buf_printf(b, e, "\n");
 	if (!r && s->ssh_config) {
-		r = buf_printf(b, e, "  permanent with, in ssh_config: ");
-		r = r ? r : buf_printf(b, e, "%s\n", s->ssh_config);
+		const char *mac = strchr(s->ssh_config, '\n');
+
+		r = buf_printf(b, e, "  permanent with, in ssh_config: %.*s\n",
+			       (int)strcspn(s->ssh_config, "\n"),
+			       s->ssh_config);
+		r = r || !mac ? r : buf_printf(b, e, "  and: %s\n", mac + 1);
 	}
 	return r;
 }

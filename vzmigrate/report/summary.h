@@ -27,7 +27,11 @@
  *   compress     string   "none", "zstd", ...
  *   cipher       string   negotiated, client to server
  *   mac          string   likewise; none for an AEAD cipher
- *   cipher_by    string   who decided: default, config, option, probe
+ *   cipher_in    string   negotiated, server to client
+ *   mac_in       string   likewise
+ *   cipher_by    string   who decided: hardware (our list, ordered by the
+ *                         processor), default (likewise, of an unknown one),
+ *                         "ssh configuration", "ssh option", option, probe
  *   cipher_gain  number   probe: its rate / the default's, 2 digits
  *   cipher_default string probe: what negotiation would have taken
  *   source_kept  string   where the source copy is now; absent if destroyed
@@ -41,7 +45,8 @@
  * In JSON it is one object on one line, with "event": "summary", "result":
  * "moved" (copied, checked, failed), "ct", "destination", the keys above, and
  * "stages": [{"name", "seconds", "files", "bytes"}] where stages are given,
- * "ssh_config": the line that would make the probe's pick permanent.
+ * "ssh_config": the line (two with a MAC) that would make the probe's pick
+ * permanent.
  */
 #ifndef REPORT_SUMMARY_H
 #define REPORT_SUMMARY_H
@@ -88,10 +93,12 @@ struct summary {
 	const char *compress;
 	const char *cipher;
 	const char *mac;
+	const char *cipher_in;
+	const char *mac_in;
 	const char *cipher_by;
 	double cipher_gain; /* <= 0: left out */
 	const char *cipher_default;
-	const char *ssh_config;	 /* shown as a line of its own to people */
+	const char *ssh_config;	 /* shown as lines of their own to people */
 	const char *source_kept; /* path or name */
 	int verified;		 /* < 0: left out */
 	unsigned warnings;

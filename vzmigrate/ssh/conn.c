@@ -229,13 +229,26 @@ explain(struct opening *o, struct err *e)
 	int rc;
 
 	sesswait_error(o->conn->s, text, sizeof(text));
-	rc = kexlog_explain(text, e);
+	rc = kexlog_explain(text, o->p->mismatch, e);
+	if (rc == 0) {
+		rc = kexlog_compare(&o->conn->kex, o->p->mismatch, e);
+	}
 	if (rc < 0) {
 		return err_wrap(e, "%s", o->c->alias);
 	}
+	escape_text(safe, sizeof(safe), *text ? text : "the other side hung up");
+	/* It has said why by itself, on stderr. */
+	if (o->c->proxy_command || o->c->proxy_jump) {
+		return err_set(e, E_CONNECT,
+			       "%s: no SSH connection through %s%s: %s",
+			       o->c->alias,
+			       o->c->proxy_command ? "the ProxyCommand"
+						   : "the jump host ",
+			       o->c->proxy_command ? "" : o->c->proxy_jump,
+			       safe);
+	}
 	return err_set(e, E_CONNECT, "%s: no SSH connection: %s", o->c->alias,
-		       *text ? escape_text(safe, sizeof(safe), text)
-			     : "the other side hung up");
+		       safe);
 }
 
 static int

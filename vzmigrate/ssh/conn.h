@@ -14,6 +14,7 @@
 
 #include "base/bytechan.h"
 #include "base/err.h"
+#include "ssh/kexlog.h"
 #include "ssh/prompt.h"
 #include "ssh/sshconf.h"
 
@@ -38,6 +39,9 @@ struct conn_params {
 	 * a sign of life every third of it. 0: from ServerAlive*, or 60 s. */
 	int64_t silence_ms;
 	const int *stop; /* set by a signal: give up soon; or NULL */
+	/* Where to tell which lists had nothing in common; or NULL. Its `ours`
+	 * is "" after any other failure. */
+	struct kexlog_mismatch *mismatch;
 };
 
 /* What is known of a connection; borrowed from it until conn_close. */

@@ -7,12 +7,11 @@
 
 #include <libssh/callbacks.h>
 #include <libssh/libssh.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "ssh/algo.h"
-#include "ssh/sshlist.h"
 
 /* As libssh names the lists. */
 static const char *const names[KEXLOG_LISTS] = {
@@ -45,11 +44,13 @@ kexlog_line(struct kexlog *k, const char *function, const char *line)
 		if (i == 0) {
 			k->rounds++;
 		}
-		if (k->rounds == 2) { /* later ones are of a rekeying */
+		if (k->rounds <= 2) { /* later ones are of a rekeying */
+			char *to = k->rounds == 2 ? k->lists[i] : k->ours[i];
+
 			p += n + 1;
 			p += *p == ' ';
-			snprintf(k->lists[i], KEXLOG_LIST_MAX, "%s", p);
-			k->lists[i][strcspn(k->lists[i], "\r\n")] = '\0';
+			snprintf(to, KEXLOG_LIST_MAX, "%s", p);
+			to[strcspn(to, "\r\n")] = '\0';
 		}
 		return;
 	}
@@ -87,57 +88,96 @@ static void
 bracketed(const char *text, const char *word, char *out, size_t len)
 {
 	const char *p = strstr(text, word);
-	size_t n;
 
-	snprintf(out, len, "nothing");
+	out[0] = '\0';
 	p = p ? strchr(p, '[') : NULL;
-	if (!p) {
-		return;
-	}
-	n = strcspn(++p, "]");
-	if (n > 0) {
-		snprintf(out, len, "%.*s", (int)n, p);
+	if (p) {
+		p++;
+		snprintf(out, len, "%.*s", (int)strcspn(p, "]"), p);
 	}
 }
 
-/* The first name of the server's list that this libssh has. */
-static void
-find_known(const char *list, char *out, size_t len)
+static int
+nothing_in_common(const struct kexlog_mismatch *m, const char *what,
+		  struct err *e)
 {
-	out[0] = '\0';
-	while (*list) {
-		size_t n = strcspn(list, ",");
-		char name[128];
-
-		snprintf(name, sizeof(name), "%.*s", (int)n, list);
-		if (algo_known(ALGO_CIPHER, name)) {
-			snprintf(out, len, "; --allow-cipher=%s would offer it",
-				 name);
-			return;
-		}
-		list += n + (list[n] == ',');
-	}
+	return err_set(e, E_CONNECT,
+		       "no algorithm in common for '%s': the server has %s; "
+		       "we offer %s",
+		       what, *m->theirs ? m->theirs : "nothing",
+		       *m->ours ? m->ours : "nothing");
 }
 
 int
-kexlog_explain(const char *text, struct err *e)
+kexlog_explain(const char *text, struct kexlog_mismatch *m, struct err *e)
 {
 	static const char sign[] = "no match for method ";
 	const char *p = strstr(text, sign);
-	char server[900], ours[900], method[64], hint[192] = "";
+	struct kexlog_mismatch mine;
+	char method[64];
+	int i;
 
 	if (!p) {
 		return 0;
 	}
+	m = m ? m : &mine;
 	p += strlen(sign);
 	snprintf(method, sizeof(method), "%.*s", (int)strcspn(p, ":"), p);
-	bracketed(p, "server [", server, sizeof(server));
-	bracketed(p, "client [", ours, sizeof(ours));
-	if (strncmp(method, "encryption", 10) == 0) {
-		find_known(server, hint, sizeof(hint));
+	bracketed(p, "server [", m->theirs, sizeof(m->theirs));
+	bracketed(p, "client [", m->ours, sizeof(m->ours));
+	for (i = 0; i < KEXLOG_LISTS && strcmp(method, names[i]) != 0; i++) {
 	}
-	return err_set(e, E_CONNECT,
-		       "no algorithm in common for '%s': the server has %s; "
-		       "we offer %s%s",
-		       method, server, ours, hint);
+	m->list = (enum kexlog_list)i;
+	return nothing_in_common(m, method, e);
+}
+
+/* The first name of `ours` that `theirs` has, too; its length in `*len`. */
+static const char *
+first_common(const char *ours, const char *theirs, size_t *len)
+{
+	for (const char *p = ours; *p; p += *len + (p[*len] == ',')) {
+		*len = strcspn(p, ",");
+		for (const char *q = theirs; *q;) {
+			size_t n = strcspn(q, ",");
+
+			if (n == *len && memcmp(p, q, n) == 0) {
+				return p;
+			}
+			q += n + (q[n] == ',');
+		}
+	}
+	return NULL;
+}
+
+/* Whether the cipher that would be chosen brings its own MAC, so that the list
+ * of MACs does not count. Those names alone have a domain. */
+static bool
+is_aead(const struct kexlog *k, int mac)
+{
+	int i = mac == KEXLOG_MAC_C2S ? KEXLOG_CIPHER_C2S : KEXLOG_CIPHER_S2C;
+	size_t n;
+	const char *p = first_common(k->ours[i], k->lists[i], &n);
+
+	return p && memchr(p, '@', n);
+}
+
+int
+kexlog_compare(const struct kexlog *k, struct kexlog_mismatch *m,
+	       struct err *e)
+{
+	struct kexlog_mismatch mine;
+	size_t n;
+
+	m = m ? m : &mine;
+	for (int i = 0; k->rounds >= 2 && i < KEXLOG_LISTS; i++) {
+		if (first_common(k->ours[i], k->lists[i], &n) ||
+		    (i >= KEXLOG_MAC_C2S && is_aead(k, i))) {
+			continue;
+		}
+		m->list = (enum kexlog_list)i;
+		snprintf(m->ours, sizeof(m->ours), "%s", k->ours[i]);
+		snprintf(m->theirs, sizeof(m->theirs), "%s", k->lists[i]);
+		return nothing_in_common(m, names[i], e);
+	}
+	return 0;
 }

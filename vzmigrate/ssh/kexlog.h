@@ -25,6 +25,7 @@ enum kexlog_list {
 struct kexlog {
 	int rounds; /* 1: ours was seen, 2: the server's too */
 	char lists[KEXLOG_LISTS][KEXLOG_LIST_MAX]; /* the server's, or "" */
+	char ours[KEXLOG_LISTS][KEXLOG_LIST_MAX];
 };
 
 /* Listen to libssh in this thread from now on; `k` is cleared and borrowed
@@ -37,11 +38,23 @@ void kexlog_end(void);
 /* One line of libssh's log, for tests. */
 void kexlog_line(struct kexlog *k, const char *function, const char *line);
 
+/* A negotiation that found nothing in common. `ours` and `theirs` are as
+ * libssh's error text has them: cut at its length, and not escaped. */
+struct kexlog_mismatch {
+	enum kexlog_list list; /* KEXLOG_LISTS: one without a number here */
+	char ours[KEXLOG_LIST_MAX], theirs[KEXLOG_LIST_MAX];
+};
+
 /*
- * Turn libssh's "no match for method" into E_CONNECT with both lists and, for
- * a cipher that we have but do not offer, the option that would. 0 where
- * `text` is something else.
+ * Turn libssh's "no match for method" into E_CONNECT with both lists, and take
+ * it apart into `m` (or NULL). 0 where `text` is something else.
  */
-int kexlog_explain(const char *text, struct err *e);
+int kexlog_explain(const char *text, struct kexlog_mismatch *m, struct err *e);
+
+/* The same from the lists that were seen: a server that hangs up at once lets
+ * libssh forget its error now and then. 0 where each list has a name in
+ * common, or the server's were not seen. */
+int kexlog_compare(const struct kexlog *k, struct kexlog_mismatch *m,
+		   struct err *e);
 
 #endif

@@ -757,6 +757,13 @@ link_call(struct link *l, enum msg_method method, const void *body, size_t len,
 int
 link_send(struct link *l, struct pool_frame *f, struct err *e)
 {
+	return link_send_by(l, f, IO_FOREVER, e);
+}
+
+int
+link_send_by(struct link *l, struct pool_frame *f, int64_t deadline,
+	     struct err *e)
+{
 	int rc = 0;
 
 	pthread_mutex_lock(&l->lock);
@@ -771,7 +778,11 @@ link_send(struct link *l, struct pool_frame *f, struct err *e)
 		if (rc < 0 || l->sent_frames - l->acked_frames < LINK_WINDOW) {
 			break;
 		}
-		wait_changed(l, IO_FOREVER);
+		if (!wait_changed(l, deadline)) {
+			rc = err_set(e, E_TIMEOUT, "%s: takes no data",
+				     l->host);
+			break;
+		}
 	}
 	if (rc == 0) {
 		l->sent_frames++;
@@ -782,6 +793,23 @@ link_send(struct link *l, struct pool_frame *f, struct err *e)
 		pool_put(f);
 	}
 	return rc;
+}
+
+int64_t
+link_thread_cpu(struct link *l)
+{
+	struct timespec t;
+	clockid_t id;
+	int64_t us = -1;
+
+	/* A thread that has not yet told its end by `fatal` is there. */
+	pthread_mutex_lock(&l->lock);
+	if (!l->fatal.code && pthread_getcpuclockid(l->thread, &id) == 0 &&
+	    clock_gettime(id, &t) == 0) {
+		us = (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+	}
+	pthread_mutex_unlock(&l->lock);
+	return us;
 }
 
 struct pool *

@@ -71,6 +71,15 @@ int link_call(struct link *l, enum msg_method method, const void *body,
  * FAULT that the agent sent. */
 int link_send(struct link *l, struct pool_frame *f, struct err *e);
 
+/* As link_send, but E_TIMEOUT where there is no credit by `deadline`
+ * (io_deadline). */
+int link_send_by(struct link *l, struct pool_frame *f, int64_t deadline,
+		 struct err *e);
+
+/* Processor time that the link's thread (SSH, encryption) has used, in
+ * microseconds; -1 once that thread has ended. */
+int64_t link_thread_cpu(struct link *l);
+
 /* The buffers content frames come from; the link's own, so that frames may
  * outlive a pass. */
 struct pool *link_pool(struct link *l);

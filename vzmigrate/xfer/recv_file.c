@@ -268,23 +268,6 @@ recv_file_chunk(struct recv_file *f, const struct digest_key *k, uint64_t off,
 	return 0;
 }
 
-static int
-copy_meta(struct meta *to, const struct meta *from, struct err *e)
-{
-	*to = *from;
-	to->target = NULL;
-	to->xattrs = NULL;
-	if (from->xattrs_len) {
-		to->xattrs = malloc(from->xattrs_len);
-		if (!to->xattrs) {
-			to->xattrs_len = 0;
-			return err_nomem(e);
-		}
-		memcpy(to->xattrs, from->xattrs, from->xattrs_len);
-	}
-	return 0;
-}
-
 int
 recv_file_end(struct recv_file *f, const struct tree_record *r, struct err *e)
 {
@@ -294,7 +277,7 @@ recv_file_end(struct recv_file *f, const struct tree_record *r, struct err *e)
 	if (f->ended || r->meta.size != f->size) {
 		rc = err_set(e, E_PROTOCOL, "file %u ended wrongly", f->id);
 	} else {
-		rc = copy_meta(&f->meta, &r->meta, e);
+		rc = meta_copy(&f->meta, &r->meta, e);
 		f->want = r->chunks;
 		f->linked = r->linked;
 		f->ended = rc == 0;

@@ -48,8 +48,8 @@ struct recv_late {
 };
 
 struct recv_late *
-recv_late_new(struct dirtab *dirs, struct inomap *inodes,
-	      struct losses *losses, struct err *e)
+recv_late_new(struct dirtab *dirs, struct inomap *inodes, struct losses *losses,
+	      struct err *e)
 {
 	struct recv_late *l = calloc(1, sizeof(*l));
 
@@ -130,28 +130,6 @@ recv_late_flags(struct recv_late *l, uint32_t dir, const char *name,
 	return add_item(l, &l->flags, flags, dir, name, strlen(name), e);
 }
 
-static struct meta *
-copy_meta(const struct meta *m)
-{
-	struct meta *c = malloc(sizeof(*c));
-
-	if (!c) {
-		return NULL;
-	}
-	*c = *m;
-	c->target = NULL;
-	c->xattrs = NULL;
-	if (m->xattrs_len) {
-		c->xattrs = malloc(m->xattrs_len);
-		if (!c->xattrs) {
-			free(c);
-			return NULL;
-		}
-		memcpy(c->xattrs, m->xattrs, m->xattrs_len);
-	}
-	return c;
-}
-
 static int
 grow_metas(struct recv_late *l, uint32_t id, struct err *e)
 {
@@ -178,11 +156,16 @@ int
 recv_late_dir(struct recv_late *l, uint32_t id, const struct meta *m,
 	      struct err *e)
 {
-	struct meta *c = copy_meta(m);
+	struct meta *c = malloc(sizeof(*c));
 	int rc;
 
 	if (!c) {
 		return err_nomem(e);
+	}
+	rc = meta_copy(c, m, e);
+	if (rc < 0) {
+		free(c);
+		return rc;
 	}
 	pthread_mutex_lock(&l->lock);
 	/* The id was opened by its table before, so it is a sane one. */
@@ -413,9 +396,8 @@ apply(struct recv_late *l, int dirfd, uint32_t dir, const char *name, int fd,
 		} else {
 			dirtab_path(l->dirs, dir, name, strlen(name), &path,
 				    NULL);
-			rc = losses_add(l->losses, st.st_ino,
-					(char *)path.data, path.len, m, &loss,
-					e);
+			rc = losses_add(l->losses, st.st_ino, (char *)path.data,
+					path.len, m, &loss, e);
 		}
 	}
 	meta_loss_fini(&loss);
@@ -440,8 +422,8 @@ run_flags(struct recv_late *l, enum meta_policy policy, struct err *e)
 			       : meta_read(dirfd, name, -1, NULL, &m, NULL, e);
 		if (rc == 0) {
 			m.flags = items[i].id;
-			rc = apply(l, dirfd, items[i].dir, name, -1, &m,
-				   policy, e);
+			rc = apply(l, dirfd, items[i].dir, name, -1, &m, policy,
+				   e);
 		}
 		meta_fini(&m);
 		if (rc < 0) {

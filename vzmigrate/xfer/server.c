@@ -344,27 +344,19 @@ server_peer_gone(struct server *s)
 
 /* ---- requests ---- */
 
-/* Processor time of process `pid` in microseconds, 0 where it is not known:
- * fields 14 and 15 of /proc/PID/stat (proc(5)). */
+/* Processor time of process `pid` in microseconds, 0 where it is not known.
+ * Not from /proc/PID/stat, whose ticks of 10 ms are coarse beside a round of
+ * the probe. */
 static uint64_t
 cpu_of(pid_t pid)
 {
-	cleanup(free_ptr) char *text = NULL;
-	unsigned long long u, k;
-	char path[64], *p;
+	struct timespec t;
+	clockid_t id;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	if (io_read_file(AT_FDCWD, path, 4096, &text, NULL, NULL) < 0) {
+	if (clock_getcpuclockid(pid, &id) != 0 || clock_gettime(id, &t) < 0) {
 		return 0;
 	}
-	p = strrchr(text, ')'); /* the name may hold anything */
-	if (!p || sscanf(p + 1,
-			 " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u "
-			 "%llu %llu",
-			 &u, &k) != 2) {
-		return 0;
-	}
-	return (u + k) * 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
 /* "sshd", or "sshd-session" since OpenSSH 9.8. */
