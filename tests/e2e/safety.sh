@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # What t_safety.sh and t_hostile.sh share: a container that can be made again
@@ -99,7 +99,7 @@ fresh()
 		rm -rf --one-file-system "$(tree_of $h "$1")"
 		case $(kind_of "$1") in
 		openvz) rm -rf "$d/etc/vz/conf/$1".* "$d"/vz/private/"$1"* ;;
-		lxc) rm -rf "$d$CTS/$1" ;;
+		lxc) rm -rf "$d$CTS/${1:?}" ;;
 		esac
 	done
 	d=$(host_dir a)

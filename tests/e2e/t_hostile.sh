@@ -376,6 +376,7 @@ full_agent_cuts_at_every_frame() { cuts 1; }
 # --- a login shell that talks (T1) ------------------------------------------
 
 # shell_says SCRIPT - b's login shell runs it first.
+# shellcheck disable=SC2016 # what b expands
 shell_says()
 {
 	printf '%s\n' "$1" >"$B/root/.talk"
