@@ -36,8 +36,7 @@ static struct buf up, down; /* from the client, from the agent */
 static bool greeted;	    /* the greeting was handed through */
 static unsigned method;	    /* of the client's last request */
 
-static void __attribute__((noreturn))
-leave(int status)
+static void __attribute__((noreturn)) leave(int status)
 {
 	const char *count = getenv("EVIL_COUNT");
 
@@ -74,7 +73,7 @@ put(int fd, const void *p, size_t len)
 static void
 put_head(uint32_t len, unsigned type)
 {
-	uint8_t h[FRAME_HEADER] = { (uint8_t)len,	  (uint8_t)(len >> 8),
+	uint8_t h[FRAME_HEADER] = { (uint8_t)len, (uint8_t)(len >> 8),
 				    (uint8_t)(len >> 16), (uint8_t)(len >> 24),
 				    (uint8_t)type };
 
@@ -281,8 +280,8 @@ d_escape(const struct frame *f)
 
 	put_log(text, sizeof(text) - 1);
 	put_reply(f->id, (uint32_t)E_SYSTEM,
-		  "\033[2J\033]0;owned\007\nvzmigrate: moved, all is well", NULL,
-		  0);
+		  "\033[2J\033]0;owned\007\nvzmigrate: moved, all is well",
+		  NULL, 0);
 	return false;
 }
 
@@ -631,7 +630,8 @@ next(const struct buf *b, struct frame *f)
 	struct dec d;
 	size_t text;
 
-	if (b->len < FRAME_HEADER || frame_get_header(b->data, &f->h, NULL) < 0 ||
+	if (b->len < FRAME_HEADER ||
+	    frame_get_header(b->data, &f->h, NULL) < 0 ||
 	    b->len < FRAME_HEADER + f->h.len) {
 		return false;
 	}

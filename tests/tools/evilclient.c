@@ -49,8 +49,7 @@ static uint8_t session[MSG_ID_LEN];
 static struct buf got; /* read, not parsed */
 static bool gone;      /* the agent's end is closed */
 
-static void __attribute__((noreturn))
-die(const char *what)
+static void __attribute__((noreturn)) die(const char *what)
 {
 	fprintf(stderr, "evilclient: %s: %s\n", what, strerror(errno));
 	exit(2);
@@ -147,14 +146,11 @@ send_raw(const void *p, size_t len)
 static void
 send_head(uint32_t len, unsigned type, unsigned flags, unsigned zero)
 {
-	uint8_t h[FRAME_HEADER] = { (uint8_t)len,
-				    (uint8_t)(len >> 8),
-				    (uint8_t)(len >> 16),
-				    (uint8_t)(len >> 24),
-				    (uint8_t)type,
-				    (uint8_t)flags,
-				    (uint8_t)zero,
-				    (uint8_t)(zero >> 8) };
+	uint8_t h[FRAME_HEADER] = {
+		(uint8_t)len,	      (uint8_t)(len >> 8), (uint8_t)(len >> 16),
+		(uint8_t)(len >> 24), (uint8_t)type,	   (uint8_t)flags,
+		(uint8_t)zero,	      (uint8_t)(zero >> 8)
+	};
 
 	send_raw(h, sizeof(h));
 }
@@ -296,9 +292,9 @@ call(unsigned method, const struct buf *b, struct buf *reply)
 
 /* ---- requests ---- */
 
-#define BODY(b, n)                             \
+#define BODY(b, n)                                \
 	struct buf b = BUF_MAX(MSG_BODY_MAX * 2); \
-	struct enc n;                          \
+	struct enc n;                             \
 	enc_init(&n, &b, NULL)
 
 static void

@@ -37,10 +37,10 @@ struct dial {
 	struct prompt prompt;
 	struct bytechan *chan; /* the live one, inside its wrap; borrowed */
 	struct kexlog_mismatch mismatch; /* of the last attempt */
-	char *dest;    /* "user@host"; owned */
-	char *host;    /* owned */
-	char *command; /* what is started there; owned */
-	bool sudo;     /* it begins with sudo */
+	char *dest;			 /* "user@host"; owned */
+	char *host;			 /* owned */
+	char *command;			 /* what is started there; owned */
+	bool sudo;			 /* it begins with sudo */
 
 	char said[SAID_MAX]; /* what came on stderr, NUL-terminated */
 	size_t said_len;

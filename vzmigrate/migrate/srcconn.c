@@ -291,8 +291,8 @@ srcconn_open_session(struct srcconn *c, const struct msg_open *m,
 	rc = exchange_call(c, &x, MSG_OPEN, true, c->o.reply_ms, e);
 	return rc < 0 ? rc
 		      : decoded(c,
-				msg_get_open_reply(x.reply.data, x.reply.len,
-						   r, e),
+				msg_get_open_reply(x.reply.data, x.reply.len, r,
+						   e),
 				e);
 }
 
@@ -308,8 +308,7 @@ srcconn_put_file(struct srcconn *c, const struct ct_file *f, struct err *e)
 	cleanup(exchange_fini) struct exchange x;
 
 	msg_put_put_file(exchange_init(&x, e), &m);
-	return exchange_call(c, &x, MSG_PUT_FILE, false, c->o.reply_ms,
-			     e);
+	return exchange_call(c, &x, MSG_PUT_FILE, false, c->o.reply_ms, e);
 }
 
 int

@@ -214,8 +214,7 @@ turn(struct sshchan *c, int64_t ms, struct err *e)
 {
 	int64_t limit =
 		c->silence_ms / 3 < SLICE_MS ? c->silence_ms / 3 : SLICE_MS;
-	const volatile int *stop =
-		__atomic_load_n(&c->stop, __ATOMIC_RELAXED);
+	const volatile int *stop = __atomic_load_n(&c->stop, __ATOMIC_RELAXED);
 
 	if (ms < 0 || ms > limit) {
 		ms = limit;
