@@ -234,6 +234,7 @@ order(struct src *m, struct err *why, struct err *e)
 		return rc;
 	}
 	m->dst = (enum msg_dst_state)r.state;
+	free(m->r->dst_tree);
 	m->r->dst_tree = r.tree ? strdup(r.tree) : NULL;
 	msg_take_over_reply_fini(&r);
 	return 0;
