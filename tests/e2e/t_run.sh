@@ -195,6 +195,19 @@ test_not_built()
 	assert_match 'is not built' "$ERR"
 }
 
+# Whoever starts it in the background of a script has SIGINT ignored.
+test_signals_are_as_usual()
+{
+	runner 0 <<-'END'
+	test_1() { bash -c 'kill -INT $$; sleep 0; exit 0' || exit 0; exit 1; }
+	END
+	(
+		trap '' INT HUP
+		exec env -u RUN_TMP -u RUN_SIGNALS "$TEST_TMP/top/tests/run"
+	) >"$TEST_TMP/out" 2>&1 || fail "$(cat "$TEST_TMP/out")"
+	assert_eq '1 passed, 0 failed, 0 skipped' "$(tail -n 1 "$TEST_TMP/out")"
+}
+
 test_interrupted()
 {
 	local rc=0
