@@ -3,6 +3,7 @@
 #
 # Ciphers: what servers of all sorts offer, policy, what is told, and the probe
 # with servers and links that do not play along.
+# run: asan-full
 
 # shellcheck disable=SC2034,SC2164 # read by tests/run, which sets -e
 TEST_TIMEOUT=150
