@@ -117,6 +117,20 @@ test_file_that_does_not_parse()
 	last_line '0 passed, 2 failed, 0 skipped'
 }
 
+# A file that is killed in the middle has not passed.
+test_file_that_dies()
+{
+	runner 1 <<-'END'
+	test_1() { true; }
+	test_2() { kill -KILL $$; }
+	test_3() { true; }
+	END
+	assert_match '^ok e2e/t_x.test_1 ' "$OUT"
+	assert_match '^FAIL e2e/t_x.test_2: it did not run: .* 137' "$OUT"
+	assert_match '^FAIL e2e/t_x.test_3: it did not run' "$OUT"
+	last_line '1 passed, 2 failed, 0 skipped'
+}
+
 # program NAME - a unit program; its text is stdin.
 program()
 {
