@@ -568,6 +568,7 @@ test_interrupted()
 	local rc=0
 	big_dir int
 	link_rate 80mbit
+	wait_until 10 eval '! agent_runs'
 	on_bg a vzmigrate --quiet --kind=dir b /srv/int:/srv/int2 \
 		>"$TEST_TMP/o" 2>"$TEST_TMP/e"
 	wait_until 20 agent_runs
