@@ -203,7 +203,7 @@ test_signals_are_as_usual()
 	END
 	(
 		trap '' INT HUP
-		exec env -u RUN_TMP -u RUN_SIGNALS "$TEST_TMP/top/tests/run"
+		exec env -u RUN_TMP -u VZ_RUN_SIGNALS "$TEST_TMP/top/tests/run"
 	) >"$TEST_TMP/out" 2>&1 || fail "$(cat "$TEST_TMP/out")"
 	assert_eq '1 passed, 0 failed, 0 skipped' "$(tail -n 1 "$TEST_TMP/out")"
 }
