@@ -3,6 +3,7 @@
 #
 # Ciphers: what servers of all sorts offer, policy, what is told, and the probe
 # with servers and links that do not play along.
+# run: asan-full
 
 # shellcheck disable=SC2034,SC2164 # read by tests/run, which sets -e
 TEST_TIMEOUT=150
@@ -473,6 +474,8 @@ test_interrupted()
 {
 	local rc=0
 	fresh
+	# One of the test before would be taken for ours, before ours is there.
+	wait_until 10 eval '! on b pgrep -x vzmigrate-agent >/dev/null'
 	on_bg a vzmigrate --probe-ciphers=60 --kind=dir b /srv/d:/srv/to \
 		>"$TEST_TMP/o" 2>"$TEST_TMP/e"
 	wait_until 20 eval 'on b pgrep -x vzmigrate-agent >/dev/null'

@@ -385,18 +385,28 @@ test_exists_there()
 	assert_exit 0 vzm b ex
 }
 
-# U10: all findings at once.
+# U10: all findings at once, each with what to do.
 test_all_findings()
 {
 	vz_make a 110
-	vz_make a 111
+	on a vzctl set 110 --name web --save
 	vz_make b 110
-	mkdir -p "$B/vz/private/111"
+	ln -s /etc/vz/conf/99.conf "$B/etc/vz/names/web"
+	echo 1 >"$B/var/lib/vz/lock/110.lck"
 	assert_exit 9 vzm b 110
-	assert_match '110' "$ERR"
-	[ "$(wc -l <"$ERR")" -ge 1 ] || fail "nothing was said"
+	assert_match 'error: root@b: there is a container 110 already .*--new-id' \
+		"$ERR"
+	assert_match 'error: root@b: the name web is taken .*--new-name' "$ERR"
+	assert_match 'error: root@b: container 110 is locked by pid 1 ' "$ERR"
+	assert_match '^vzmigrate: 110: 3 checks failed, nothing was changed$' \
+		"$ERR"
+	rm "$B/var/lib/vz/lock/110.lck" "$B/etc/vz/names/web"
+	rm -rf "$B/vz/private/110" "$B/etc/vz/conf/110.conf"
+	vz_make a 111
+	mkdir -p "$B/vz/private/111"
 	assert_exit 9 vzm b 111
-	rm -rf "$B/vz/private/11"[01] "$B/etc/vz/conf/110.conf"
+	rm -rf "$B/vz/private/111"
+	assert_exit 0 vzm b 110
 }
 
 # S6
@@ -558,6 +568,7 @@ test_interrupted()
 	local rc=0
 	big_dir int
 	link_rate 80mbit
+	wait_until 10 eval '! agent_runs'
 	on_bg a vzmigrate --quiet --kind=dir b /srv/int:/srv/int2 \
 		>"$TEST_TMP/o" 2>"$TEST_TMP/e"
 	wait_until 20 agent_runs

@@ -117,6 +117,20 @@ test_file_that_does_not_parse()
 	last_line '0 passed, 2 failed, 0 skipped'
 }
 
+# A file that is killed in the middle has not passed.
+test_file_that_dies()
+{
+	runner 1 <<-'END'
+	test_1() { true; }
+	test_2() { kill -KILL $$; }
+	test_3() { true; }
+	END
+	assert_match '^ok e2e/t_x.test_1 ' "$OUT"
+	assert_match '^FAIL e2e/t_x.test_2: it did not run: .* 137' "$OUT"
+	assert_match '^FAIL e2e/t_x.test_3: it did not run' "$OUT"
+	last_line '1 passed, 2 failed, 0 skipped'
+}
+
 # program NAME - a unit program; its text is stdin.
 program()
 {
@@ -179,6 +193,19 @@ test_not_built()
 	rm "$TEST_TMP/top/build/Makefile"
 	assert_exit 2 env -u RUN_TMP "$TEST_TMP/top/tests/run"
 	assert_match 'is not built' "$ERR"
+}
+
+# Whoever starts it in the background of a script has SIGINT ignored.
+test_signals_are_as_usual()
+{
+	runner 0 <<-'END'
+	test_1() { bash -c 'kill -INT $$; sleep 0; exit 0' || exit 0; exit 1; }
+	END
+	(
+		trap '' INT HUP
+		exec env -u RUN_TMP -u VZ_RUN_SIGNALS "$TEST_TMP/top/tests/run"
+	) >"$TEST_TMP/out" 2>&1 || fail "$(cat "$TEST_TMP/out")"
+	assert_eq '1 passed, 0 failed, 0 skipped' "$(tail -n 1 "$TEST_TMP/out")"
 }
 
 test_interrupted()

@@ -163,7 +163,7 @@ test_atomicfile(void **state)
 	struct err e = { 0 };
 	struct stat st;
 	char *data;
-	int d;
+	int d, full;
 
 	(void)state;
 	assert_non_null(mkdtemp(dir));
@@ -175,6 +175,13 @@ test_atomicfile(void **state)
 	assert_string_equal(data, "one");
 	free(data);
 	assert_int_equal(atomicfile_write(d, "f", "two", 3, 0600, 0, &e), 0);
+	/* Which disk is full only the directory's name can tell. */
+	full = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(full >= 0);
+	assert_true(atomicfile_write(full, "f", "", 0, 0600, 0, &e) < 0);
+	assert_memory_equal(e.text, "cannot create /proc/.f.", 23);
+	err_clear(&e);
+	close(full);
 	assert_int_equal(io_read_file(d, "f", 2, &data, NULL, &e), E_LIMIT);
 	assert_int_equal(fstatat(d, "f", &st, 0), 0);
 	assert_int_equal(st.st_mode & 07777, 0600);

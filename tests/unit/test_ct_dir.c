@@ -15,6 +15,7 @@
 #include "ct/ct.h"
 #include "ct/ctfile.h"
 #include "ctfix.h"
+#include "needroot.h"
 
 #define KIND ct_kind_find("dir")
 
@@ -491,5 +492,6 @@ main(void)
 		cmocka_unit_test(test_detect),
 	};
 
+	need_root();
 	return cmocka_run_group_tests(tests, setup, ctfix_teardown);
 }

@@ -19,6 +19,7 @@
 #include "ct/ctfile.h"
 #include "ct/lxc.h"
 #include "ctfix.h"
+#include "needroot.h"
 
 #define KIND ct_kind_find("lxc")
 
@@ -928,5 +929,6 @@ main(void)
 		cmocka_unit_test(test_hostile_files),
 	};
 
+	need_root();
 	return cmocka_run_group_tests(tests, setup, ctfix_teardown);
 }

@@ -21,6 +21,7 @@
 #include "ct/ctfile.h"
 #include "ct/vzconf.h"
 #include "ctfix.h"
+#include "needroot.h"
 
 #define KIND ct_kind_find("openvz")
 
@@ -888,5 +889,6 @@ main(void)
 		cmocka_unit_test(test_place_refused),
 	};
 
+	need_root();
 	return cmocka_run_group_tests(tests, setup, ctfix_teardown);
 }

@@ -41,6 +41,7 @@
 #include "migrate/dst_rec.h"
 #include "xfer/link.h"
 #include "xfer/send.h"
+#include "needroot.h"
 
 #define CALL_MS 60000
 #define POINTS_MAX 2000 /* a run passes some hundreds */
@@ -1504,6 +1505,7 @@ main(int argc, char **argv)
 		T(test_points_again),
 	};
 
+	need_root();
 	signal(SIGPIPE, SIG_IGN);
 	if (argc > 1) {
 		cmocka_set_test_filter(argv[1]);

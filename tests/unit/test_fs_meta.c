@@ -24,6 +24,7 @@
 #include "base/err.h"
 #include "fs/meta.h"
 #include "fsfix.h"
+#include "needroot.h"
 
 #define EACH_FS(fsname, fd, path)                           \
 	for (size_t each_ = 0; fsfix_names[each_]; each_++) \
@@ -255,13 +256,12 @@ test_beyond(void **state)
 		m.mtime.sec = 253402300799; /* year 9999 */
 		assert_int_equal(meta_mknod(fd, "p", &m, &e), 0);
 		if (strcmp(fs, "here") != 0) {
-			assert_int_equal(
-				meta_apply(fd, "p", -1, &m, NULL, &e),
-				cuts ? E_UNSUPPORTED : 0);
+			assert_int_equal(meta_apply(fd, "p", -1, &m, NULL, &e),
+					 cuts ? E_UNSUPPORTED : 0);
 			assert_true(!cuts || strstr(e.text, "253402300799"));
 			meta_loss_init(&loss);
-			assert_int_equal(
-				meta_apply(fd, "p", -1, &m, &loss, &e), 0);
+			assert_int_equal(meta_apply(fd, "p", -1, &m, &loss, &e),
+					 0);
 			assert_int_equal(loss.times, cuts);
 			assert_true(!cuts || loss.mtime.sec < m.mtime.sec);
 			meta_loss_fini(&loss);
@@ -452,11 +452,9 @@ test_xattr_too_large(void **state)
 	m.xattrs = x;
 	m.xattrs_len = n;
 	m.mtime.sec = 12345;
-	assert_int_equal(meta_apply(fd, "f", -1, &m, NULL, &e),
-			 E_UNSUPPORTED);
-	assert_string_equal(e.text,
-			    "the extended attribute user.big of 65536 "
-			    "bytes is too large for this file system");
+	assert_int_equal(meta_apply(fd, "f", -1, &m, NULL, &e), E_UNSUPPORTED);
+	assert_string_equal(e.text, "the extended attribute user.big of 65536 "
+				    "bytes is too large for this file system");
 	meta_loss_init(&loss);
 	assert_int_equal(meta_apply(fd, "f", -1, &m, &loss, &e), 0);
 	assert_true(meta_loss_any(&loss));
@@ -514,8 +512,7 @@ test_no_acl(void **state)
 	assert_int_equal(mount("none", m1, "ramfs", 0, NULL), 0);
 	d = openat(fd, "ram", O_RDONLY | O_DIRECTORY);
 	fsfix_file(d, "g", 'x', 1);
-	assert_int_equal(meta_apply(d, "g", -1, &m, NULL, &e),
-			 E_UNSUPPORTED);
+	assert_int_equal(meta_apply(d, "g", -1, &m, NULL, &e), E_UNSUPPORTED);
 	assert_non_null(strstr(e.text, "system.posix_acl_access"));
 	meta_loss_init(&loss);
 	assert_int_equal(meta_apply(d, "g", -1, &m, &loss, &e), 0);
@@ -527,8 +524,7 @@ test_no_acl(void **state)
 	/* flags: the same */
 	m.xattrs_len = 0;
 	m.flags = FS_NODUMP_FL;
-	assert_int_equal(meta_apply(d, "g", -1, &m, NULL, &e),
-			 E_UNSUPPORTED);
+	assert_int_equal(meta_apply(d, "g", -1, &m, NULL, &e), E_UNSUPPORTED);
 	assert_non_null(strstr(e.text, "\"d\""));
 	meta_loss_init(&loss);
 	assert_int_equal(meta_apply(d, "g", -1, &m, &loss, &e), 0);
@@ -537,8 +533,7 @@ test_no_acl(void **state)
 	meta_loss_fini(&loss);
 	m.flags = 0;
 	m.projid = 7;
-	assert_int_equal(meta_apply(d, "g", -1, &m, NULL, &e),
-			 E_UNSUPPORTED);
+	assert_int_equal(meta_apply(d, "g", -1, &m, NULL, &e), E_UNSUPPORTED);
 	assert_non_null(strstr(e.text, "project id 7"));
 	close(d);
 	umount(m1);
@@ -619,8 +614,7 @@ test_nocow(void **state)
 	f = openat(fd, "new", O_RDWR | O_CREAT | O_EXCL, 0600);
 	assert_int_equal(meta_apply_early(f, &c, NULL, &e), 0);
 	assert_int_equal(write(f, "hello", 5), 5);
-	assert_int_equal(meta_apply(fd, "new", f, &c, NULL, &e),
-			 0);
+	assert_int_equal(meta_apply(fd, "new", f, &c, NULL, &e), 0);
 	close(f);
 	read_ok(fd, "new", &got, NULL);
 	assert_int_equal(got.flags, c.flags);
@@ -631,8 +625,7 @@ test_nocow(void **state)
 	f = openat(fd, "d/new", O_RDWR | O_CREAT | O_EXCL, 0600);
 	assert_int_equal(meta_apply_early(f, &plain, NULL, &e), 0);
 	assert_int_equal(write(f, "hello", 5), 5);
-	assert_int_equal(meta_apply(fd, "", f, &plain, NULL, &e),
-			 0);
+	assert_int_equal(meta_apply(fd, "", f, &plain, NULL, &e), 0);
 	assert_int_equal(meta_read(fd, "", f, NULL, &got, NULL, &e), 0);
 	assert_same(&plain, &got);
 	close(f);
@@ -737,14 +730,11 @@ test_read_errors(void **state)
 	assert_int_equal(m.size, 5000);
 	/* other types and impossible values */
 	assert_int_equal(mkdirat(fd, "d", 0700), 0);
-	assert_int_equal(meta_apply(fd, "d", -1, &m, NULL, &e),
-			 E_CHANGED);
+	assert_int_equal(meta_apply(fd, "d", -1, &m, NULL, &e), E_CHANGED);
 	assert_int_equal(symlinkat("f", fd, "l"), 0);
-	assert_int_equal(meta_apply(fd, "l", -1, &m, NULL, &e),
-			 E_CHANGED);
+	assert_int_equal(meta_apply(fd, "l", -1, &m, NULL, &e), E_CHANGED);
 	m.uid = UINT32_MAX;
-	assert_int_equal(meta_apply(fd, "f", -1, &m, NULL, &e),
-			 E_PROTOCOL);
+	assert_int_equal(meta_apply(fd, "f", -1, &m, NULL, &e), E_PROTOCOL);
 	assert_int_equal(meta_mknod(fd, "x", &m, &e), E_PROTOCOL);
 	m.type = FS_LNK;
 	assert_int_equal(meta_mknod(fd, "x", &m, &e), E_PROTOCOL);
@@ -929,5 +919,6 @@ main(void)
 		cmocka_unit_test(test_digest),
 	};
 
+	need_root();
 	return cmocka_run_group_tests(tests, fsfix_setup, fsfix_teardown);
 }

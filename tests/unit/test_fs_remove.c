@@ -25,6 +25,7 @@
 #include "fs/fsprobe.h"
 #include "fs/remove.h"
 #include "fsfix.h"
+#include "needroot.h"
 
 static int
 set_flags(int dirfd, const char *name, int flags)
@@ -348,5 +349,6 @@ main(void)
 		cmocka_unit_test(test_probe),
 	};
 
+	need_root();
 	return cmocka_run_group_tests(tests, fsfix_setup, fsfix_teardown);
 }

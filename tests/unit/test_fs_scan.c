@@ -25,6 +25,7 @@
 #include "fs/beneath.h"
 #include "fs/scan.h"
 #include "fsfix.h"
+#include "needroot.h"
 
 #define DIRS_MAX 70000
 
@@ -668,5 +669,6 @@ main(void)
 		cmocka_unit_test(test_swap_race),
 	};
 
+	need_root();
 	return cmocka_run_group_tests(tests, fsfix_setup, fsfix_teardown);
 }

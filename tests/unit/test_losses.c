@@ -91,8 +91,7 @@ restores(struct losses *t, uint64_t ino, struct meta m)
 
 	assert_int_equal(losses_restore(t, ino, &m, &e), 0);
 	done = m.mtime.nsec == 5 && m.projid == 9 && m.flags != flags &&
-	       m.xattrs_len == 3 * ONE &&
-	       memcmp(m.xattrs, abc, 3 * ONE) == 0;
+	       m.xattrs_len == 3 * ONE && memcmp(m.xattrs, abc, 3 * ONE) == 0;
 	meta_fini(&m);
 	return done;
 }

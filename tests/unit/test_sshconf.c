@@ -271,7 +271,7 @@ test_match_final_crlf(void **state)
 	must(b,
 	     "Match final all\r\n  Port 9\r\n"
 	     "Include /nonexistent/file\r\n"
-	     "Match host a user nobody\r\n  HostKeyAlias wrong\r\n"
+	     "Match host a user no-one-here\r\n  HostKeyAlias wrong\r\n"
 	     "Match originalhost a\r\n  User bob\r\n"
 	     "Match final user bob\r\n  HostKeyAlias right\r\n"
 	     "Host *\r\n  HostName a.example\r\n  Port 8\r\n",

@@ -23,6 +23,7 @@
 #include "wire/tree.h"
 #include "xfer/send.h"
 #include "xferfix.h"
+#include "needroot.h"
 
 struct dirs {
 	char top[64];
@@ -440,6 +441,7 @@ main(void)
 						teardown),
 	};
 
+	need_root();
 	signal(SIGPIPE, SIG_IGN); /* as both programs do */
 	return cmocka_run_group_tests_name("xfer", tests, NULL, NULL);
 }

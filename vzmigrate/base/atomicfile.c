@@ -40,11 +40,31 @@ write_temp(int fd, const void *data, size_t len, mode_t mode, const char *tmp,
 	return 0;
 }
 
+/* Callers know the directory by its descriptor only, the person reading the
+ * error needs its name. "dir/name" into out; the bare name where there is no
+ * /proc. */
+static const char *
+full_name(int dirfd, const char *name, char out[PATH_MAX])
+{
+	char proc[64], dir[PATH_MAX];
+	ssize_t n;
+
+	snprintf(proc, sizeof(proc), "/proc/self/fd/%d", dirfd);
+	n = readlink(proc, dir, sizeof(dir) - 1);
+	if (n <= 0) {
+		return name;
+	}
+	dir[n] = '\0';
+	return snprintf(out, PATH_MAX, "%s/%s", dir, name) < PATH_MAX ? out
+								      : name;
+}
+
 int
 atomicfile_write(int dirfd, const char *name, const void *data, size_t len,
 		 mode_t mode, int excl, struct err *e)
 {
-	char tmp[NAME_MAX + 1];
+	char tmp[NAME_MAX + 1], path[PATH_MAX];
+	const char *shown;
 	uint32_t rnd;
 	int fd, rc;
 
@@ -58,11 +78,14 @@ atomicfile_write(int dirfd, const char *name, const void *data, size_t len,
 	}
 	fd = openat(dirfd, tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0) {
-		return err_sys(e, errno, "cannot create %s", tmp);
+		rc = errno;
+		return err_sys(e, rc, "cannot create %s",
+			       full_name(dirfd, tmp, path));
 	}
-	rc = write_temp(fd, data, len, mode, tmp, e);
+	shown = full_name(dirfd, tmp, path);
+	rc = write_temp(fd, data, len, mode, shown, e);
 	if (close(fd) < 0 && rc == 0) {
-		rc = err_sys(e, errno, "cannot close %s", tmp);
+		rc = err_sys(e, errno, "cannot close %s", shown);
 	}
 	if (rc == 0 && renameat2(dirfd, tmp, dirfd, name,
 				 excl ? RENAME_NOREPLACE : 0) < 0) {

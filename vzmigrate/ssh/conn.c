@@ -236,7 +236,8 @@ explain(struct opening *o, struct err *e)
 	if (rc < 0) {
 		return err_wrap(e, "%s", o->c->alias);
 	}
-	escape_text(safe, sizeof(safe), *text ? text : "the other side hung up");
+	escape_text(safe, sizeof(safe),
+		    *text ? text : "the other side hung up");
 	/* It has said why by itself, on stderr. */
 	if (o->c->proxy_command || o->c->proxy_jump) {
 		return err_set(e, E_CONNECT,

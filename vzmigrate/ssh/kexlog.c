@@ -162,8 +162,7 @@ is_aead(const struct kexlog *k, int mac)
 }
 
 int
-kexlog_compare(const struct kexlog *k, struct kexlog_mismatch *m,
-	       struct err *e)
+kexlog_compare(const struct kexlog *k, struct kexlog_mismatch *m, struct err *e)
 {
 	struct kexlog_mismatch mine;
 	size_t n;

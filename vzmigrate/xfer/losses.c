@@ -154,8 +154,7 @@ warn(const char *path, size_t path_len, const struct meta_loss *loss)
 
 int
 losses_add(struct losses *t, uint64_t ino, const char *path, size_t path_len,
-	   const struct meta *sent, const struct meta_loss *loss,
-	   struct err *e)
+	   const struct meta *sent, const struct meta_loss *loss, struct err *e)
 {
 	struct entry **at, *n;
 	bool tell;
@@ -220,8 +219,8 @@ next_kept(const struct entry *n, const uint8_t *p, size_t len, size_t *at,
 		*item = p + *at;
 		*item_len = 6 + name_len + value_len;
 		*at += *item_len;
-		if (!has_name(n->bytes, n->names_len,
-			      (const char *)*item + 2, name_len)) {
+		if (!has_name(n->bytes, n->names_len, (const char *)*item + 2,
+			      name_len)) {
 			return 1;
 		}
 	}
