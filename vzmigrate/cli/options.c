@@ -531,14 +531,16 @@ parse_vector(int argc, char **argv, struct options *o, struct plan_ct *new,
 static int
 set_new(struct options *o, const struct plan_ct *new, struct err *e)
 {
+	struct plan_ct none = { 0 }; /* --probe-ciphers has no container */
+	struct plan_ct *ct = o->ncts ? &o->cts[0] : &none;
 	struct {
 		const char *option, *value;
 		char **to;
 	} v[] = {
-		{ "--new-id", new->new_id, &o->cts[0].new_id },
-		{ "--new-name", new->new_name, &o->cts[0].new_name },
-		{ "--new-private", new->new_private, &o->cts[0].new_private },
-		{ "--new-root", new->new_root, &o->cts[0].new_root },
+		{ "--new-id", new->new_id, &ct->new_id },
+		{ "--new-name", new->new_name, &ct->new_name },
+		{ "--new-private", new->new_private, &ct->new_private },
+		{ "--new-root", new->new_root, &ct->new_root },
 	};
 
 	for (size_t i = 0; i < sizeof(v) / sizeof(v[0]); i++) {
