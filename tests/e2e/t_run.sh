@@ -75,7 +75,11 @@ test_time_out()
 	TEST_TIMEOUT=1
 	test_hangs() { trap '' TERM; echo before; while :; do read -r _ <> <(:) || :; done; }
 	test_after() { true; }
-	test_daemon() { setsid sleep 1000 & }
+	test_daemon() {
+		setsid sleep 1000 &
+		# Until it has left the group, which ends with the test.
+		until grep -qz '^sleep' /proc/$!/cmdline; do :; done
+	}
 	END
 	assert_match '^FAIL e2e/t_x.test_hangs: not done in 1 s' "$OUT"
 	assert_match '^    before' "$OUT"

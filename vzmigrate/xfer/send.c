@@ -438,20 +438,19 @@ send_chunk(struct pass *p, struct lane *n, struct item *it, uint32_t id,
 	return rc;
 }
 
+/* The run [pos, end) in chunks. */
 static int
-send_chunks(struct pass *p, struct lane *n, struct item *it, uint32_t id,
-	    uint64_t *chunks, struct err *e)
+send_run(struct pass *p, struct lane *n, struct item *it, uint32_t id,
+	 uint64_t pos, uint64_t end, uint64_t *chunks, struct err *e)
 {
-	uint64_t pos = 0, off, len;
-	int rc;
-
-	while ((rc = next_data(it, pos, &off, &len, e)) == 1) {
-		size_t take = piece_len(off, off + len);
+	while (pos < end) {
+		size_t take = piece_len(pos, end);
+		int rc;
 
 		if (p->o->stop && *p->o->stop) {
 			return err_set(e, E_CANCELLED, "stopped as asked");
 		}
-		rc = send_chunk(p, n, it, id, off, take, e);
+		rc = send_chunk(p, n, it, id, pos, take, e);
 		if (rc < 0) {
 			return rc;
 		}
@@ -460,8 +459,27 @@ send_chunks(struct pass *p, struct lane *n, struct item *it, uint32_t id,
 					   __ATOMIC_RELAXED);
 		}
 		it->bytes += take;
-		pos = off + take;
+		pos += take;
 		++*chunks;
+	}
+	return 0;
+}
+
+/* Asked once for each run, not for each chunk: on tmpfs SEEK_HOLE looks at
+ * every page up to the hole. */
+static int
+send_chunks(struct pass *p, struct lane *n, struct item *it, uint32_t id,
+	    uint64_t *chunks, struct err *e)
+{
+	uint64_t pos = 0, off, len;
+	int rc;
+
+	while ((rc = next_data(it, pos, &off, &len, e)) == 1) {
+		rc = send_run(p, n, it, id, off, off + len, chunks, e);
+		if (rc < 0) {
+			return rc;
+		}
+		pos = off + len;
 	}
 	return rc;
 }
