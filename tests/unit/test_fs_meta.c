@@ -769,6 +769,89 @@ test_mknod_closed(void **state)
 	}
 }
 
+static size_t put_x(uint8_t *p, const char *name, size_t nl, const char *v,
+		    size_t vl);
+
+/* Make `m` in `fd` the quick way, and see that it is what meta_apply makes. */
+static void
+check_fresh(int fd, const struct meta_fresh *f, const struct meta *m)
+{
+	struct err e = { 0 };
+	struct meta got;
+	int file = openat(fd, "f", O_WRONLY | O_CREAT | O_EXCL,
+			  meta_fresh_mode(m));
+
+	assert_true(file >= 0);
+	assert_int_equal(meta_apply_fresh(file, m, f, &e), 0);
+	assert_int_equal(meta_read(fd, "f", -1, NULL, &got, NULL, &e), 0);
+	assert_int_equal(got.perm, m->perm);
+	assert_int_equal(got.uid, m->uid);
+	assert_int_equal(got.gid, m->gid);
+	assert_int_equal(got.mtime.sec, m->mtime.sec);
+	assert_int_equal(got.mtime.nsec, m->mtime.nsec);
+	assert_int_equal(got.atime.sec, m->atime.sec);
+	assert_int_equal(got.flags, m->flags);
+	assert_int_equal(got.xattrs_len, m->xattrs_len);
+	meta_fini(&got);
+	close(file);
+	assert_int_equal(unlinkat(fd, "f", 0), 0);
+}
+
+static void
+test_fresh(void **state)
+{
+	static const uint16_t perms[] = { 0644, 0755, 0600, 0,	  0444,
+					  0666, 0777, 04755, 02755, 01644 };
+	const char *fs;
+	char path[512];
+
+	(void)state;
+	EACH_FS(fs, fd, path)
+	{
+		struct meta m = { .type = FS_REG,
+				  .mtime = { 1000000000, 7 },
+				  .atime = { 1100000000, 8 } };
+		struct meta_fresh f;
+		uint8_t x[64];
+		mode_t old = umask(022);
+
+		meta_fresh_probe(fd, &f);
+		assert_true(f.plain);
+		assert_int_equal(f.uid, geteuid());
+		for (size_t i = 0; i < sizeof(perms) / sizeof(*perms); i++) {
+			m.perm = perms[i];
+			m.uid = m.gid = 0;
+			check_fresh(fd, &f, &m);
+			m.uid = 1234;
+			m.gid = 4321;
+			check_fresh(fd, &f, &m);
+		}
+		m.xattrs_len = put_x(x, "trusted.t", 9, "v", 1);
+		m.xattrs = x;
+		check_fresh(fd, &f, &m);
+		m.xattrs = NULL;
+		m.xattrs_len = 0;
+		/* Each of these is inherited, or changes what a mode becomes:
+		 * then nothing is taken for granted, and all is still right. */
+		set_x(fd, ".", "system.posix_acl_default", acl, sizeof(acl));
+		meta_fresh_probe(fd, &f);
+		assert_false(f.plain);
+		m.perm = 0640;
+		check_fresh(fd, &f, &m);
+		umask(077);
+		fsfix_sh("setfattr -x system.posix_acl_default %s", path);
+		meta_fresh_probe(fd, &f);
+		assert_false(f.plain);
+		check_fresh(fd, &f, &m);
+		umask(022);
+		fsfix_sh("chgrp 77 %s; chmod g+s %s", path, path);
+		meta_fresh_probe(fd, &f);
+		assert_int_equal(f.gid, 77);
+		check_fresh(fd, &f, &m);
+		umask(old);
+	}
+}
+
 static size_t
 put_x(uint8_t *p, const char *name, size_t nl, const char *v, size_t vl)
 {
@@ -915,6 +998,7 @@ main(void)
 		cmocka_unit_test(test_projid),
 		cmocka_unit_test(test_read_errors),
 		cmocka_unit_test(test_mknod_closed),
+		cmocka_unit_test(test_fresh),
 		cmocka_unit_test(test_xattrs_check),
 		cmocka_unit_test(test_digest),
 	};

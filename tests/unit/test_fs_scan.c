@@ -23,6 +23,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "fs/beneath.h"
+#include "fs/mounts.h"
 #include "fs/scan.h"
 #include "fsfix.h"
 #include "needroot.h"
@@ -655,6 +656,67 @@ test_beneath(void **state)
 	fsfix_remove(path);
 }
 
+/* A view in which opening a device, or writing, is refused by the kernel, and
+ * what a mount covers is there. */
+static void
+test_tame(void **state)
+{
+	char path[512], sub[600], **list;
+	struct err e = { 0 };
+	bool tame;
+	size_t n;
+	int fd, view, dev;
+
+	(void)state;
+	fd = fsfix_open("tmpfs", path);
+	assert_true(fd >= 0);
+	fsfix_file(fd, "f", 'x', 7);
+	assert_int_equal(mknodat(fd, "null", S_IFCHR | 0666, makedev(1, 3)),
+			 0);
+	assert_int_equal(mkdirat(fd, "m", 0755), 0);
+	assert_int_equal(mkdirat(fd, "a b\\c", 0755), 0);
+	fsfix_file(fd, "m/covered", 'y', 1);
+	snprintf(sub, sizeof(sub), "%s/m", path);
+	assert_int_equal(mount("t", sub, "tmpfs", 0, NULL), 0);
+	snprintf(sub, sizeof(sub), "%s/a b\\c", path);
+	assert_int_equal(mount("t", sub, "tmpfs", 0, NULL), 0);
+
+	view = beneath_open_tame(path, &tame, &e);
+	assert_true(view >= 0);
+	assert_true(tame);
+	dev = beneath_open_own(view, "f", O_RDONLY, &e);
+	assert_true(dev >= 0);
+	close(dev);
+	errno = 0;
+	assert_int_equal(openat(view, "null", O_RDONLY), -1);
+	assert_int_equal(errno, EACCES);
+	assert_int_equal(openat(view, "f", O_WRONLY), -1);
+	assert_int_equal(errno, EROFS);
+	assert_int_equal(faccessat(view, "m/covered", F_OK, 0), 0);
+	close(view);
+	/* What it was made of is as before. */
+	dev = openat(fd, "null", O_RDWR);
+	assert_true(dev >= 0);
+	close(dev);
+
+	assert_int_equal(mounts_below(path, &list, &n, &e), 0);
+	assert_int_equal(n, 2);
+	assert_string_equal(list[0], "m");
+	assert_string_equal(list[1], "a b\\c");
+	mounts_free(list, n);
+	assert_int_equal(umount(sub), 0);
+	snprintf(sub, sizeof(sub), "%s/m", path);
+	assert_int_equal(umount(sub), 0);
+	assert_int_equal(mounts_below(path, &list, &n, &e), 0);
+	assert_int_equal(n, 0);
+	mounts_free(list, n);
+	assert_int_equal(mounts_below("/no/such", &list, &n, &e), E_SYSTEM);
+	assert_int_equal(beneath_open_tame("/no/such", &tame, &e),
+			 E_NOT_FOUND);
+	close(fd);
+	fsfix_remove(path);
+}
+
 int
 main(void)
 {
@@ -666,6 +728,7 @@ main(void)
 		cmocka_unit_test(test_wide),
 		cmocka_unit_test(test_faults),
 		cmocka_unit_test(test_mounts),
+		cmocka_unit_test(test_tame),
 		cmocka_unit_test(test_swap_race),
 	};
 

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/mount.h>
 #include <linux/openat2.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -96,6 +97,39 @@ beneath_open_root(const char *path, struct err *e)
 		return err_sys(e, errno, "cannot open %s", path);
 	}
 	return fd;
+}
+
+/* The private view of `rootfd`, or -1. */
+static int
+tame_view(int rootfd)
+{
+	struct mount_attr attr = {
+		.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV |
+			    MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC |
+			    MOUNT_ATTR_NOATIME,
+		.attr_clr = MOUNT_ATTR__ATIME,
+	};
+	cleanup(close_fd) int tree =
+		(int)syscall(SYS_open_tree, rootfd, "",
+			     OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
+				     AT_EMPTY_PATH);
+
+	if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH,
+				&attr, sizeof(attr)) < 0) {
+		return -1;
+	}
+	/* Lives on, unmounted, for as long as something in it is open. */
+	return sys_openat2(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+}
+
+int
+beneath_open_tame(const char *path, bool *tame, struct err *e)
+{
+	cleanup(close_fd) int fd = beneath_open_root(path, e);
+	int view = fd < 0 ? -1 : tame_view(fd);
+
+	*tame = view >= 0;
+	return view >= 0 ? view : steal_fd(&fd);
 }
 
 bool

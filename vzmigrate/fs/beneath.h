@@ -21,6 +21,17 @@
  */
 int beneath_open_root(const char *path, struct err *e);
 
+/*
+ * As beneath_open_root, but through a view of the file system of our own: in
+ * it no device can be opened, nothing can be written, and no access time
+ * changes; so `*tame` is true, and beneath_open_own may be used in it for a
+ * tree that others change. Mounts below are not in that view: what they cover
+ * is seen instead (mounts_below tells them). Where the kernel gives none
+ * (before Linux 5.12, or without CAP_SYS_ADMIN) `*tame` is false and it is
+ * beneath_open_root.
+ */
+int beneath_open_tame(const char *path, bool *tame, struct err *e);
+
 /* Whether `name` of `len` bytes may be one path component: 1 to 255 bytes, no
  * '/', no NUL, not "." or "..". */
 bool beneath_name_ok(const char *name, size_t len);
@@ -41,9 +52,11 @@ int beneath_open(int dirfd, const char *name, int flags, mode_t mode,
 		 struct err *e);
 
 /*
- * As beneath_open_reg, for a directory in which nobody but this program makes
- * names, and a `name` that it knows to be a regular file: its type is not
- * looked at again first, which saves three system calls.
+ * As beneath_open_reg, for a `name` that the caller has seen to be a regular
+ * file, in a directory where nobody but this program makes names or which is
+ * tame: its type is not looked at again first, which saves three system calls.
+ * In a tame one something else may be opened (a fifo; no device), so the
+ * caller looks at the inode before it believes what it read.
  */
 int beneath_open_own(int dirfd, const char *name, int flags, struct err *e);
 

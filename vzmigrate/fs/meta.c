@@ -460,6 +460,65 @@ meta_apply(int dirfd, const char *name, int fd, const struct meta *m,
 	return own < 0 ? own : apply_opened(own, m, loss, e);
 }
 
+void
+meta_fresh_probe(int dirfd, struct meta_fresh *f)
+{
+	cleanup(close_fd) int fd =
+		openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0755);
+	struct statx stx;
+	struct meta m;
+
+	*f = (struct meta_fresh){ 0 };
+	if (fd < 0 ||
+	    statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &stx) < 0 ||
+	    meta_read(-1, "", fd, &stx, &m, NULL, NULL) < 0) {
+		return;
+	}
+	f->uid = m.uid;
+	f->gid = m.gid;
+	f->plain = !m.flags && !m.projid && !m.xattrs_len && m.perm == 0755;
+	meta_fini(&m);
+}
+
+/* What the agent's umask of 022 lets pass. */
+mode_t
+meta_fresh_mode(const struct meta *m)
+{
+	return m->perm & 0755;
+}
+
+int
+meta_apply_fresh(int fd, const struct meta *m, const struct meta_fresh *f,
+		 struct err *e)
+{
+	bool given = m->uid != f->uid || m->gid != f->gid;
+	struct timespec ts[2];
+	int rc = 0;
+
+	if (!f->plain || m->flags || m->projid || m->uid == UINT32_MAX ||
+	    m->gid == UINT32_MAX) {
+		return meta_apply(-1, "", fd, m, NULL, e);
+	}
+	if (given && fchown(fd, m->uid, m->gid) < 0) {
+		return err_sys(e, errno, "cannot give it to %u:%u", m->uid,
+			       m->gid);
+	}
+	if (m->perm != meta_fresh_mode(m) && fchmod(fd, m->perm) < 0) {
+		return err_sys(e, errno, "cannot set mode %o", m->perm);
+	}
+	if (m->xattrs_len) {
+		rc = xattr_apply(fd, 0, m->xattrs, m->xattrs_len, NULL, e);
+	}
+	if (rc < 0) {
+		return rc;
+	}
+	to_timespec(m, ts);
+	if (futimens(fd, ts) < 0) {
+		return err_sys(e, errno, "cannot set times");
+	}
+	return check_time(fd, m, NULL, e);
+}
+
 static uint8_t *
 put(uint8_t *p, uint64_t v, size_t bytes)
 {

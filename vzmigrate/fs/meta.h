@@ -149,6 +149,30 @@ int meta_apply(int dirfd, const char *name, int fd, const struct meta *m,
 	       struct meta_loss *loss, struct err *e);
 
 /*
+ * What a regular file that is made in a directory comes with: found once, so
+ * that it need not be asked of each.
+ */
+struct meta_fresh {
+	bool plain;   /* no META_FLAGS, no project, no xattrs, mode as asked */
+	uint32_t uid; /* its owner */
+	uint32_t gid;
+};
+
+/* Look at a file without a name in `dirfd`. Where that cannot be had, `plain`
+ * is false. Holds for directories below as long as nothing that is inherited
+ * (flags, project, default ACL, setgid) was set on them. */
+void meta_fresh_probe(int dirfd, struct meta_fresh *f);
+
+/* The mode to make a file with that meta_apply_fresh need not change, for most
+ * modes. */
+mode_t meta_fresh_mode(const struct meta *m);
+
+/* meta_apply for the just made regular file `fd` (with meta_fresh_mode), which
+ * has nothing but what `f` says. */
+int meta_apply_fresh(int fd, const struct meta *m, const struct meta_fresh *f,
+		     struct err *e);
+
+/*
  * The digest of one name in the tree: path (bytes, '/'-joined, relative to
  * the root; "" is the root), all of `m` but atime, the content digest
  * (FS_REG; NULL else) and the hard-link group (0 when the inode has a single

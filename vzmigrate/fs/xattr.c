@@ -48,7 +48,9 @@ target_init(struct target *t, int fd, int is_path)
 {
 	t->fd = fd;
 	t->is_path = is_path;
-	snprintf(t->proc, sizeof(t->proc), "/proc/self/fd/%d", fd);
+	if (is_path) {
+		snprintf(t->proc, sizeof(t->proc), "/proc/self/fd/%d", fd);
+	}
 }
 
 static ssize_t
@@ -102,10 +104,15 @@ static int
 list_names(const struct target *t, char *list, size_t size, char ***names,
 	   struct err *e)
 {
-	ssize_t got = t_list(t, list, size);
+	/* Most inodes have none, and the kernel allocates what it is given
+	 * room for, 64 KiB each time. */
+	ssize_t got = t_list(t, NULL, 0);
 	size_t max = 0, n = 0;
 
 	*names = NULL;
+	if (got > 0) {
+		got = t_list(t, list, size);
+	}
 	if (got < 0 && (errno == EOPNOTSUPP || errno == ENOSYS)) {
 		return 0;
 	}

@@ -140,7 +140,8 @@ static int
 survey(struct src *m, struct send_survey *s, struct err *e)
 {
 	struct send_opts o = { .stop = m->env->stop };
-	cleanup(close_fd) int rootfd = beneath_open_root(m->ct.tree, e);
+	cleanup(close_fd) int rootfd =
+		beneath_open_tame(m->ct.tree, &o.tame, e);
 	int rc;
 
 	if (rootfd < 0) {

@@ -12,9 +12,11 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "base/escape.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "fs/beneath.h"
+#include "fs/mounts.h"
 #include "migrate/srcpriv.h"
 
 #define METER_MS 100
@@ -96,14 +98,42 @@ meter_stop(struct meter *t)
 	pthread_mutex_destroy(&t->lock);
 }
 
+static void
+warn_mount(const struct src *m, const char *shown)
+{
+	log_warn("%s: not carried: %s is another file system mounted in the "
+		 "tree",
+		 m->ct.id, shown);
+}
+
+/* In a tame view none is met. */
 static int
-send(struct src *m, int rootfd, struct err *e)
+tell_mounts(const struct src *m, struct err *e)
+{
+	char shown[4096], **list;
+	size_t n;
+	int rc = mounts_below(m->ct.tree, &list, &n, e);
+
+	if (rc < 0) {
+		return rc;
+	}
+	for (size_t i = 0; i < n; i++) {
+		warn_mount(m, escape_bytes(shown, sizeof(shown), list[i],
+					   strlen(list[i])));
+	}
+	mounts_free(list, n);
+	return 0;
+}
+
+static int
+send(struct src *m, int rootfd, bool tame, struct err *e)
 {
 	struct msg_pass pass = { .number = 1, .final = true };
 	struct meter t;
 	struct send_opts o = { .progress = &t.from,
 			       .stop = m->env->stop,
-			       .drop_flags = m->drop_flags };
+			       .drop_flags = m->drop_flags,
+			       .tame = tame };
 	int rc = srcconn_pass_begin(m->env->conn, &pass, e);
 
 	if (rc < 0) {
@@ -119,11 +149,9 @@ send(struct src *m, int rootfd, struct err *e)
 		       srcconn_key(m->env->conn), &o, &m->r->sent, e);
 	meter_stop(&t);
 	for (size_t i = 0; i < m->r->sent.nmounts; i++) {
-		log_warn("%s: not carried: %s is another file system mounted "
-			 "in the tree",
-			 m->ct.id, m->r->sent.mounts[i]);
+		warn_mount(m, m->r->sent.mounts[i]);
 	}
-	return rc;
+	return rc == 0 && tame ? tell_mounts(m, e) : rc;
 }
 
 static bool
@@ -187,13 +215,14 @@ prove(struct src *m, int rootfd, struct err *e)
 static int
 copy_and_prove(struct src *m, struct err *e)
 {
-	cleanup(close_fd) int rootfd = beneath_open_root(m->ct.tree, e);
+	bool tame;
+	cleanup(close_fd) int rootfd = beneath_open_tame(m->ct.tree, &tame, e);
 	int rc;
 
 	if (rootfd < 0) {
 		return rootfd;
 	}
-	rc = send(m, rootfd, e);
+	rc = send(m, rootfd, tame, e);
 	rc = rc < 0 ? rc : src_enter(m, STEP_FINAL, e);
 	if (rc == 0 && m->env->progress) {
 		progress_stage(m->env->progress, "proof");

@@ -47,6 +47,7 @@ struct receiver {
 	int rootfd; /* borrowed */
 	struct digest_key key;
 	enum meta_policy policy;
+	struct meta_fresh fresh; /* what a file made in the tree comes with */
 	struct dirtab *dirs;
 	struct inomap *inodes;	  /* what was written */
 	struct recv_files *files; /* large ones under way */
@@ -221,7 +222,8 @@ do_regular(struct receiver *r, int dirfd, const char *name,
 {
 	struct digest content = { 0 };
 	cleanup(close_fd) int fd =
-		beneath_open(dirfd, name, O_WRONLY | O_CREAT | O_EXCL, 0600, e);
+		beneath_open(dirfd, name, O_WRONLY | O_CREAT | O_EXCL,
+			     meta_fresh_mode(&rec->meta), e);
 	int rc = fd < 0 ? fd : 0;
 
 	if (rc == 0 && (rec->meta.flags || rec->meta.projid)) {
@@ -230,7 +232,9 @@ do_regular(struct receiver *r, int dirfd, const char *name,
 	if (rc == 0) {
 		rc = write_pieces(r, fd, rec, in, &content, e);
 	}
-	if (rc == 0) {
+	if (rc == 0 && r->policy == META_STRICT && !rec->meta.flags) {
+		rc = meta_apply_fresh(fd, &rec->meta, &r->fresh, e);
+	} else if (rc == 0) {
 		rc = apply(r, dirfd, rec->dir, name, fd, &rec->meta,
 			   rec->linked, e);
 	}
@@ -579,6 +583,7 @@ recv_new(int rootfd, const struct digest_key *key, const struct recv_opts *o,
 	r->rootfd = rootfd;
 	r->key = *key;
 	r->policy = o->policy;
+	meta_fresh_probe(rootfd, &r->fresh);
 	r->queue_tail = &r->queue;
 	r->dirs = dirtab_new(rootfd, e);
 	r->inodes = r->dirs ? inomap_new(e) : NULL;

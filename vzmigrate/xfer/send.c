@@ -274,6 +274,12 @@ unchanged(int fd, const struct statx *was, struct err *e)
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &now) < 0) {
 		return err_sys(e, errno, "cannot stat");
 	}
+	if (now.stx_ino != was->stx_ino ||
+	    now.stx_dev_major != was->stx_dev_major ||
+	    now.stx_dev_minor != was->stx_dev_minor ||
+	    (now.stx_mode ^ was->stx_mode) & S_IFMT) {
+		return err_set(e, E_CHANGED, "replaced while it was read");
+	}
 	if (now.stx_size != was->stx_size ||
 	    !same_time(&now.stx_mtime, &was->stx_mtime) ||
 	    !same_time(&now.stx_ctime, &was->stx_ctime)) {
@@ -312,7 +318,10 @@ read_range(struct item *it, uint8_t *to, uint64_t off, size_t len,
 	ssize_t got = content_read(it->fd, to, len, off, it->name, e);
 
 	if (got < 0) {
-		return (int)got;
+		/* It may not be the file that was meant. */
+		return unchanged(it->fd, &it->stx, NULL) == E_CHANGED
+			       ? err_recode(e, E_CHANGED, "changed")
+			       : (int)got;
 	}
 	if ((size_t)got < len) {
 		return err_set(e, E_CHANGED,
@@ -531,13 +540,19 @@ read_meta(struct pass *p, int dirfd, const char *name, int fd,
 /* Open, read metadata and content, send. A small file that changed meanwhile
  * is tried again, since nothing of it has left. */
 static int
-try_regular(struct pass *p, struct lane *n, struct item *it, struct err *e)
+try_regular(struct pass *p, struct lane *n, struct item *it, bool again,
+	    struct err *e)
 {
+	const int flags = O_RDONLY | O_NOATIME;
 	uint64_t counted;
 	int rc;
 
-	it->fd = beneath_open_reg(it->d->fd, it->name, O_RDONLY | O_NOATIME,
-				  &it->stx, e);
+	/* In a tame view nothing that was renamed there meanwhile does harm:
+	 * `unchanged` compares with what the scan saw. */
+	it->fd = p->o->tame && !again
+			 ? beneath_open_own(it->d->fd, it->name, flags, e)
+			 : beneath_open_reg(it->d->fd, it->name, flags,
+					    &it->stx, e);
 	if (it->fd < 0) {
 		return it->fd;
 	}
@@ -575,7 +590,7 @@ send_regular(struct pass *p, struct lane *n, struct item *it, struct err *e)
 	int rc = E_CHANGED;
 
 	for (int i = 0; i < READ_TRIES && rc == E_CHANGED; i++) {
-		rc = try_regular(p, n, it, e);
+		rc = try_regular(p, n, it, i > 0, e);
 		close_fd(&it->fd);
 		it->fd = -1;
 		meta_fini(&it->m);

@@ -41,6 +41,9 @@ struct send_opts {
 	/* FS_*_FL bits to leave out: hints that the destination does not have
 	 * (fsprobe_hints_lost). */
 	uint32_t drop_flags;
+	/* The root is a tame view (beneath_open_tame): files are opened
+	 * without a look at their type first. */
+	bool tame;
 };
 
 /*

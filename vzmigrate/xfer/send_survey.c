@@ -7,9 +7,12 @@
 #include "xfer/send.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/escape.h"
+#include "fs/beneath.h"
 #include "fs/fsprobe.h"
 #include "fs/meta.h"
 #include "fs/scan.h"
@@ -120,8 +123,9 @@ look(struct survey *v, struct scan_dir *d, const char *name, int fd,
 {
 	struct send_survey *s = &v->part[d->thread];
 	struct inomap_value none = { 0 };
+	cleanup(close_fd) int own = -1;
 	struct meta m = { 0 };
-	int rc;
+	int rc = 0;
 
 	if (v->o->stop && *v->o->stop) {
 		return err_set(e, E_CANCELLED, "stopped as asked");
@@ -133,7 +137,11 @@ look(struct survey *v, struct scan_dir *d, const char *name, int fd,
 			return rc == E_EXISTS ? 0 : rc;
 		}
 	}
-	rc = meta_read(d->fd, name, fd, stx, &m, NULL, e);
+	if (fd < 0 && v->o->tame && S_ISREG(stx->stx_mode)) {
+		own = beneath_open_own(d->fd, name, O_RDONLY | O_NOATIME, e);
+		rc = fd = own;
+	}
+	rc = rc < 0 ? rc : meta_read(d->fd, name, fd, stx, &m, NULL, e);
 	if (rc == 0) {
 		count(s, stx, &m);
 	}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * mounts: what is mounted below a directory, as this process sees it.
+ */
+#ifndef FS_MOUNTS_H
+#define FS_MOUNTS_H
+
+#include <stddef.h>
+
+#include "base/err.h"
+
+/*
+ * The mount points strictly below the directory `path` (absolute; symlinks in
+ * it are resolved), relative to it, each once, as bytes, from
+ * /proc/self/mountinfo. `*list` is owned by the caller (mounts_free). 0,
+ * E_SYSTEM, E_NOMEM. Blocks for the read of that file.
+ */
+int mounts_below(const char *path, char ***list, size_t *n, struct err *e);
+void mounts_free(char **list, size_t n);
+
+#endif
