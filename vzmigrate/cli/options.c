@@ -17,6 +17,8 @@
 
 #define PROBE_MIN_MS 100
 #define PROBE_MAX_MS 600000
+#define STOP_MS 60000
+#define STOP_MAX_S 3600
 
 enum id {
 	ID_NONE = 0, /* known, means nothing here: accepted */
@@ -45,6 +47,8 @@ enum id {
 	ID_METADATA,
 	ID_TAKE_BACK,
 	ID_CHECK_ONLY,
+	ID_NOSTART,
+	ID_STOP_TIMEOUT,
 	ID_NODEPS,
 	ID_STREAMS,
 	ID_JSON,
@@ -85,6 +89,10 @@ static const struct row {
 	{ "check-only", 0, ID_CHECK_ONLY, NULL,
 	  "check both hosts, change nothing" },
 	{ "dry-run", 0, ID_CHECK_ONLY, NULL, NULL },
+	{ "nostart", 0, ID_NOSTART, NULL,
+	  "leave it stopped there, though it ran here" },
+	{ "stop-timeout", 0, ID_STOP_TIMEOUT, "SECONDS",
+	  "time it gets to stop, then by force (60)" },
 	{ "take-back", 0, ID_TAKE_BACK, "SESSION",
 	  "un-retire it here: the other host is gone for good" },
 	{ "metadata", 0, ID_METADATA, "strict|warn",
@@ -121,7 +129,7 @@ static const struct row {
 	/* Accepted: what they ask for is so anyway. */
 	{ "ssh-mux", 0, ID_NONE, NULL, NULL },
 	{ "nodeps", 'f', ID_NODEPS, "[LIST]", NULL },
-	{ "nostart", 0, ID_NONE, NULL, NULL },
+	{ "resume", 0, ID_NONE, NULL, NULL },
 	{ "nocompress", 0, ID_NONE, NULL, NULL },
 	{ "whole-file", 'W', ID_NONE, NULL, NULL },
 	{ "batch", 'b', ID_NONE, NULL, NULL },
@@ -290,6 +298,24 @@ set_allow(struct options *o, const struct row *r, const char *v, struct err *e)
 	return 0;
 }
 
+/* Whole seconds from 1 to `max`, into milliseconds. */
+static int
+set_seconds(const struct row *r, const char *v, int max, int64_t *ms,
+	    struct err *e)
+{
+	int n = 0, s = 0;
+
+	if (sscanf(v, "%6d%n", &s, &n) != 1 || v[n] || s < 1 || s > max) {
+		char why[64];
+
+		snprintf(why, sizeof(why), "is not a time of 1 to %d seconds",
+			 max);
+		return bad_value(r, v, why, e);
+	}
+	*ms = (int64_t)s * 1000;
+	return 0;
+}
+
 /* Seconds with a fraction; a comma is none, whatever the locale. */
 static int
 set_probe(struct options *o, const struct row *r, const char *v, struct err *e)
@@ -419,6 +445,11 @@ act(struct options *o, struct plan_ct *new, const struct row *r, char *v,
 	case ID_KEEP_DST:
 		o->plan.keep_dst = true;
 		break;
+	case ID_NOSTART:
+		o->plan.nostart = true;
+		break;
+	case ID_STOP_TIMEOUT:
+		return set_seconds(r, v, STOP_MAX_S, &o->plan.stop_ms, e);
 	case ID_CHECK_ONLY:
 		o->plan.check_only = true;
 		break;
@@ -641,7 +672,7 @@ options_parse(int argc, char **argv, struct options *o, struct err *e)
 	struct plan_ct new = { 0 }; /* borrowed words */
 	int rc;
 
-	*o = (struct options){ 0 };
+	*o = (struct options){ .plan.stop_ms = STOP_MS };
 	rc = parse_vector(argc, argv, o, &new, e);
 	if (rc < 0 || o->action != OPTIONS_RUN) {
 		return rc;
@@ -674,7 +705,8 @@ options_help(FILE *to)
 	      "SRC_DIR[:DST_DIR] ...\n"
 	      "       vzmigrate --probe-ciphers[=SECONDS] [option ...] "
 	      "[user@]host\n"
-	      "Move stopped containers to another host over SSH.\n\n",
+	      "Move containers to another host over SSH; one that runs is stopped "
+	      "late and started there.\n\n",
 	      to);
 	for (size_t i = 0; i < ROWS; i++) {
 		const struct row *r = &rows[i];

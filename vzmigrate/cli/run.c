@@ -246,6 +246,7 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 	s.bytes = res->sent.bytes;
 	s.ms = res->ms;
 	s.copy_ms = res->step_ms[STEP_PASSES] + res->step_ms[STEP_FINAL];
+	s.downtime_ms = res->downtime_ms;
 	s.passes = res->sent.proof.entries ? 1 : -1;
 	s.streams = info.cipher_c2s ? 1 : -1;
 	s.compress = "none";

@@ -149,4 +149,20 @@ int dst_abort(struct dst *d, const struct msg_abort *m, struct msg_state *r,
 	      struct err *e);
 int dst_finish(struct dst *d, struct msg_state *r, struct err *e);
 
+/* ---- dst_start.c ---- */
+
+/* Under the session's lock, after `committed`: bring it into the state `want`
+ * and see that it lives. `*since_ms`: how long it is up already,
+ * MSG_UP_UNKNOWN where it was so before. E_START: it is stopped, as far as
+ * that could be done. Blocks for the start and LIFE_MS. */
+int dst_start(struct dst *d, enum ct_state want, uint64_t *since_ms,
+	      struct err *e);
+/* Whether it was started here by this session, or may have been. */
+bool dst_was_started(const struct dst *d);
+/* Stop at once what was started here. */
+int dst_stop_started(struct dst *d, struct err *e);
+/* The staging area, whose tree ran here, gets a name that nothing deletes.
+ * Idempotent. `*note` (may be NULL) names it, where there is something. */
+int dst_keep_aside(struct dst *d, char **note, struct err *e);
+
 #endif

@@ -27,6 +27,8 @@ struct plan {
 	const char *nodeps; /* checks that are not to end the run, or NULL */
 	enum plan_remove remove;
 	enum meta_policy metadata; /* what cannot be held there */
+	bool nostart;		   /* leave it stopped there */
+	int64_t stop_ms;	   /* to stop when asked; then by force */
 	bool keep_dst;		   /* leave the staging area after a failure */
 	bool check_only;	   /* stop after the checks */
 };

@@ -83,25 +83,6 @@ step_reserve(struct src *m, struct err *e)
 	return srcconn_plain(m->env->conn, MSG_RESERVE, e);
 }
 
-static int
-step_block(struct src *m, struct err *e)
-{
-	const struct ct_host *h = &m->env->plan->host;
-	enum ct_state s;
-	int rc = src_enter(m, STEP_STOP, e);
-
-	rc = rc < 0 ? rc : srcsession_set(m->s, STEPS_BLOCKING, NULL, e);
-	rc = rc < 0 ? rc : fault_point("src.block", e);
-	rc = rc < 0 ? rc : m->kind->block(h, &m->ct, e);
-	rc = rc < 0 ? rc : srcsession_set(m->s, STEPS_BLOCKED, NULL, e);
-	/* Look again: a start may have been faster. */
-	rc = rc < 0 ? rc : m->kind->state(h, &m->ct, &s, e);
-	if (rc == 0 && s != CT_STOPPED) {
-		rc = src_not_stopped(m, s, e);
-	}
-	return rc;
-}
-
 /* Steps 3 to 7: everything up to the proof. 1: only the checks were wanted. */
 static int
 copy_all(struct src *m, struct err *e)
@@ -112,7 +93,7 @@ copy_all(struct src *m, struct err *e)
 		return 1;
 	}
 	rc = rc < 0 ? rc : step_reserve(m, e);
-	rc = rc < 0 ? rc : step_block(m, e);
+	rc = rc < 0 ? rc : src_stop(m, e);
 	return rc < 0 ? rc : src_pass(m, e);
 }
 
@@ -405,6 +386,7 @@ whole(const struct src_env *env, const struct plan_ct *want,
 
 	memset(r, 0, sizeof(*r));
 	r->owner = STEPS_SOURCE;
+	r->downtime_ms = -1;
 	m.step_from_ms = from;
 	rc = session ? take_back(&m, e) : run(&m, e);
 	if (m.s) {

@@ -53,6 +53,8 @@ struct src_result {
 	struct send_result sent;
 	bool verified; /* the proof was compared in this run */
 	int64_t ms;    /* of the whole */
+	int64_t downtime_ms; /* from the order to stop until it was up there;
+				-1: not known, or it was not up */
 	int64_t step_ms[STEP_LAST + 1];
 };
 

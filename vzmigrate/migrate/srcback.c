@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/fault.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "migrate/srcpriv.h"
 
@@ -76,6 +77,9 @@ src_restore(struct src *m, struct err *e)
 	}
 	if (rc == 0 && (undo & STEPS_UNDO_UNBLOCK)) {
 		rc = undo_unblock(m, e);
+	}
+	if (rc == 0 && (undo & STEPS_UNDO_START)) {
+		rc = src_start_again(m, e);
 	}
 	if (rc == 0) {
 		rc = srcsession_set(m->s, STEPS_RESTORED, NULL, e);
@@ -205,11 +209,20 @@ broken(struct src *m, struct err *e)
 	return AGAIN;
 }
 
+uint8_t
+src_wanted_there(const struct src *m)
+{
+	enum ct_state was = srcsession_was(m->s)->state;
+
+	return ct_state_is_up(was) && !m->env->plan->nostart ? (uint8_t)was : 0;
+}
+
 /* Order the commit; `why` keeps the agent's reason for refusing. */
 static int
 order(struct src *m, struct err *why, struct err *e)
 {
-	struct msg_take_over t = { .epoch = m->epoch, .start = false };
+	struct msg_take_over t = { .epoch = m->epoch,
+				   .start = src_wanted_there(m) };
 	struct msg_take_over_reply r = { 0 };
 	/* After a crash it may be half done; repeating it is harmless. */
 	int rc = m->kind->retire(&m->env->plan->host, &m->ct,
@@ -234,6 +247,10 @@ order(struct src *m, struct err *why, struct err *e)
 		return rc;
 	}
 	m->dst = (enum msg_dst_state)r.state;
+	if (m->down_ms && r.since_ms < INT64_MAX) {
+		m->r->downtime_ms =
+			io_now_ms() - (int64_t)r.since_ms - m->down_ms;
+	}
 	free(m->r->dst_tree);
 	m->r->dst_tree = r.tree ? strdup(r.tree) : NULL;
 	msg_take_over_reply_fini(&r);
@@ -289,7 +306,8 @@ go_back(struct src *m, const struct err *why, struct err *e)
 static int
 act(struct src *m, struct err *why, bool *done, struct err *e)
 {
-	enum steps_action a = steps_rerun(srcsession_state(m->s), m->dst);
+	enum steps_action a = steps_rerun(srcsession_state(m->s), m->dst,
+					  src_wanted_there(m) != 0);
 	int rc;
 
 	*done = false;
@@ -443,7 +461,8 @@ int
 src_resume(struct src *m, struct err *e)
 {
 	enum steps_state state = srcsession_state(m->s);
-	enum steps_action a = steps_rerun(state, m->dst);
+	enum steps_action a = steps_rerun(state, m->dst,
+					  src_wanted_there(m) != 0);
 	int rc;
 
 	if (state != STEPS_OPEN || m->dst != MSG_DST_NONE) {

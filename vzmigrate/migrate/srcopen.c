@@ -17,20 +17,6 @@
 /* ---- step 1: lock ---- */
 
 int
-src_not_stopped(const struct src *m, enum ct_state s, struct err *e)
-{
-	const char *how = s == CT_MOUNTED     ? "unmount it"
-			  : s == CT_SUSPENDED ? "resume and stop it"
-			  : s == CT_FROZEN    ? "unfreeze and stop it"
-					      : "stop it";
-
-	return err_set(e, E_STATE,
-		       "%s is %s: %s first, this version moves stopped "
-		       "containers only",
-		       m->ct.id, ct_state_name(s), how);
-}
-
-int
 src_load(struct src *m, const char *word, struct err *e)
 {
 	cleanup(free_ptr) char *copy = strdup(word);
@@ -53,8 +39,7 @@ src_load(struct src *m, const char *word, struct err *e)
 			       "session %s",
 			       m->ct.id, m->ct.tag ? m->ct.tag : "?");
 	}
-	return m->ct.state == CT_STOPPED ? 0
-					 : src_not_stopped(m, m->ct.state, e);
+	return src_may_move(m, m->ct.state, e);
 }
 
 static int

@@ -31,6 +31,8 @@ struct src {
 	enum msg_dst_state dst;	     /* the agent's last word on the session */
 	struct msg_open_reply place; /* of the last OPEN; owned */
 	uint32_t drop_flags;	     /* inode flags that mean nothing there */
+	bool stop_ordered;		   /* by this process */
+	int64_t down_ms; /* when the stop was ordered; 0: it was not */
 	uint64_t total_files, total_bytes; /* as surveyed, for the display */
 	enum steps_step step;
 	int64_t step_from_ms;
@@ -59,8 +61,21 @@ int src_un_retire(struct src *m, struct err *e);
  */
 int src_connect(struct src *m, struct err *e);
 
-/* E_STATE: what to do with a container in state `s`. */
-int src_not_stopped(const struct src *m, enum ct_state s, struct err *e);
+/* E_STATE where a container in state `s` cannot be moved. */
+int src_may_move(const struct src *m, enum ct_state s, struct err *e);
+
+/* srcstop.c: the state now, and which life it is. */
+int src_life(const struct src *m, struct ct_life *l, struct err *e);
+
+/* srcstop.c: step 6: block a start here, and stop it; seen stopped. */
+int src_stop(struct src *m, struct err *e);
+
+/* srcstop.c: bring it to what it was before that. Idempotent. */
+int src_start_again(struct src *m, struct err *e);
+
+/* What it is to be on the destination: a state to bring it into, or 0 to
+ * leave it stopped. */
+uint8_t src_wanted_there(const struct src *m);
 
 /* Load the container `word` into m->ct, replacing what is there. */
 int src_load(struct src *m, const char *word, struct err *e);

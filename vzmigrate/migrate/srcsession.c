@@ -39,6 +39,8 @@ struct srcsession {
 	uint8_t id[MSG_ID_LEN];
 	char hex[SRCSESSION_HEX];  /* the same in hex */
 	struct srcsession_facts f; /* strings owned */
+	struct ct_life was;	   /* before it was stopped or blocked */
+	bool was_known;
 };
 
 /* The facts by their key in the record: one table for writing, reading,
@@ -119,6 +121,27 @@ from_hex(const char *hex, uint8_t id[MSG_ID_LEN])
 	return 0;
 }
 
+static void
+forget_was(struct srcsession *s)
+{
+	s->was = (struct ct_life){ .state = CT_STOPPED };
+	s->was_known = false;
+}
+
+static void
+replay_was(const struct journal_record *r, struct srcsession *s)
+{
+	const char *was = journal_get(r, "was");
+
+	if (!was || s->was_known) {
+		return;
+	}
+	s->was_known = true;
+	s->was.state = ct_state_of(was);
+	s->was.init = (long)journal_get_u64(r, "init", 0);
+	s->was.since = journal_get_u64(r, "since", 0);
+}
+
 static int
 replay_open(const struct journal_record *r, struct srcsession *s, struct err *e)
 {
@@ -129,6 +152,7 @@ replay_open(const struct journal_record *r, struct srcsession *s, struct err *e)
 			       (unsigned long long)r->seq);
 	}
 	to_hex(s->id, s->hex);
+	forget_was(s);
 	for (size_t i = 0; i < FACTS; i++) {
 		int rc = facts_set(&s->f, i, journal_get(r, facts[i].key), e);
 
@@ -152,6 +176,7 @@ replay(const struct journal_record *r, void *arg, struct err *e)
 			       steps_state_name(s->state));
 	}
 	s->state = (enum steps_state)state;
+	replay_was(r, s);
 	return s->state == STEPS_OPEN ? replay_open(r, s, e) : 0;
 }
 
@@ -259,6 +284,7 @@ open_journal(struct srcsession *s, struct err *e)
 	int rc;
 
 	s->state = STEPS_NEW;
+	forget_was(s);
 	facts_fini(&s->f);
 	rc = digest_random(s->id, sizeof(s->id), e);
 	if (rc < 0) {
@@ -355,12 +381,13 @@ srcsession_begin(struct srcsession *s, const struct srcsession_facts *f,
 	log_debug("session %s: %s -> %s", s->hex, steps_state_name(s->state),
 		  steps_state_name(STEPS_OPEN));
 	s->state = STEPS_OPEN;
+	forget_was(s);
 	return 0;
 }
 
-int
-srcsession_set(struct srcsession *s, enum steps_state to, const char *why,
-	       struct err *e)
+static int
+set_state(struct srcsession *s, enum steps_state to,
+	  const struct journal_field *fields, size_t n, struct err *e)
 {
 	int rc;
 
@@ -369,8 +396,7 @@ srcsession_set(struct srcsession *s, enum steps_state to, const char *why,
 			       s->hex, steps_state_name(to),
 			       steps_state_name(s->state));
 	}
-	rc = journal_append(s->j, e, steps_state_name(to), "why", why,
-			    (char *)NULL);
+	rc = journal_append_fields(s->j, steps_state_name(to), fields, n, e);
 	if (rc < 0) {
 		return err_wrap(e, "session journal");
 	}
@@ -378,6 +404,43 @@ srcsession_set(struct srcsession *s, enum steps_state to, const char *why,
 		  steps_state_name(to));
 	s->state = to;
 	return 0;
+}
+
+int
+srcsession_set(struct srcsession *s, enum steps_state to, const char *why,
+	       struct err *e)
+{
+	const struct journal_field f = { "why", why };
+
+	return set_state(s, to, &f, why ? 1 : 0, e);
+}
+
+int
+srcsession_set_was(struct srcsession *s, enum steps_state to,
+		   const struct ct_life *was, struct err *e)
+{
+	char init[24], since[24];
+	const struct journal_field f[] = {
+		{ "was", ct_state_name(was->state) },
+		{ "init", init },
+		{ "since", since },
+	};
+	int rc;
+
+	snprintf(init, sizeof(init), "%ld", was->init);
+	snprintf(since, sizeof(since), "%llu", (unsigned long long)was->since);
+	rc = set_state(s, to, f, 3, e);
+	if (rc == 0 && !s->was_known) {
+		s->was = *was;
+		s->was_known = true;
+	}
+	return rc;
+}
+
+const struct ct_life *
+srcsession_was(const struct srcsession *s)
+{
+	return &s->was;
 }
 
 int

@@ -71,6 +71,14 @@ int srcsession_begin(struct srcsession *s, const struct srcsession_facts *f,
 int srcsession_set(struct srcsession *s, enum steps_state to, const char *why,
 		   struct err *e);
 
+/* The same to STOPPING or BLOCKING, with what the container was, for
+ * srcsession_was. The first of both counts. */
+int srcsession_set_was(struct srcsession *s, enum steps_state to,
+		       const struct ct_life *was, struct err *e);
+
+/* What it was before it was stopped or blocked; CT_STOPPED before that. */
+const struct ct_life *srcsession_was(const struct srcsession *s);
+
 /* After DONE or GIVEN_UP: put the journal away, so that the session can be
  * begun anew (state NEW). The lock stays. */
 int srcsession_put_away(struct srcsession *s, struct err *e);
