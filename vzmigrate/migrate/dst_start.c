@@ -105,10 +105,11 @@ lives(struct dst *d, const struct ct_host *h, const struct ct *c,
 		return rc;
 	}
 	if (now.state != first->state) {
-		return err_set(e, E_START, "%s was started and is %s %lld ms "
-					   "later",
-			       c->id, ct_state_name(now.state),
-			       (long long)life_ms());
+		return err_set(e, E_START,
+			       "%s was started, but did not live for %lld ms: "
+			       "it is %s",
+			       c->id, (long long)life_ms(),
+			       ct_state_name(now.state));
 	}
 	if (now.init != first->init || now.since != first->since) {
 		return err_set(e, E_START,

@@ -272,7 +272,7 @@ ask_never(struct src *m, struct err *e)
 	}
 	m->dst = (enum msg_dst_state)st.state;
 	if (st.note) {
-		log_info("%s: %s", m->env->dest, st.note);
+		log_warn("%s: %s", m->env->dest, st.note);
 	}
 	msg_state_fini(&st);
 	return 0;
