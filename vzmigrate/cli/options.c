@@ -19,6 +19,9 @@
 #define PROBE_MAX_MS 600000
 #define STOP_MS 60000
 #define STOP_MAX_S 3600
+#define ROUNDS_MAX 100
+#define DOWNTIME_MIN_MS 0
+#define DOWNTIME_MAX_MS 3600000
 
 enum id {
 	ID_NONE = 0, /* known, means nothing here: accepted */
@@ -49,6 +52,11 @@ enum id {
 	ID_CHECK_ONLY,
 	ID_NOSTART,
 	ID_STOP_TIMEOUT,
+	ID_ROUNDS,
+	ID_NOITER,
+	ID_MAX_DOWNTIME,
+	ID_ABORT,
+	ID_STATUS,
 	ID_NODEPS,
 	ID_STREAMS,
 	ID_JSON,
@@ -91,6 +99,11 @@ static const struct row {
 	{ "dry-run", 0, ID_CHECK_ONLY, NULL, NULL },
 	{ "nostart", 0, ID_NOSTART, NULL,
 	  "leave it stopped there, though it ran here" },
+	{ "rounds", 0, ID_ROUNDS, "N",
+	  "at most so many passes while it runs (10)" },
+	{ "noiter", 0, ID_NOITER, NULL, "one pass while it runs" },
+	{ "max-downtime", 0, ID_MAX_DOWNTIME, "SECONDS",
+	  "passes go on until the last is expected to take less (0.3)" },
 	{ "stop-timeout", 0, ID_STOP_TIMEOUT, "SECONDS",
 	  "time it gets to stop, then by force (60)" },
 	{ "take-back", 0, ID_TAKE_BACK, "SESSION",
@@ -158,8 +171,6 @@ static const struct row {
 	{ "keep-images", 0, ID_REFUSE, NULL,
 	  "there are no images of a running container in this version" },
 	{ "keeper", 0, ID_REFUSE, "[ID]", "keeper containers are not made" },
-	{ "noiter", 0, ID_REFUSE, NULL,
-	  "this version moves stopped containers only, in one pass" },
 	{ "lazy", 0, ID_REFUSE, NULL,
 	  "this version moves stopped containers only" },
 	{ "require-realtime", 0, ID_REFUSE, NULL,
@@ -318,27 +329,54 @@ set_seconds(const struct row *r, const char *v, int max, int64_t *ms,
 
 /* Seconds with a fraction; a comma is none, whatever the locale. */
 static int
-set_probe(struct options *o, const struct row *r, const char *v, struct err *e)
+set_time(const struct row *r, const char *v, int64_t min_ms, int64_t max_ms,
+	 int64_t *to_ms, struct err *e)
 {
 	int whole, n = 0;
 	unsigned ms = 0, scale = 100;
+	char why[80];
 
-	if (!v) {
-		o->probe_ms = PROBE_BUDGET_MS;
-		return 0;
-	}
 	if (*v >= '0' && *v <= '9' && sscanf(v, "%4d%n", &whole, &n) == 1) {
 		n += v[n] == '.';
 		for (; v[n] >= '0' && v[n] <= '9'; n++, scale /= 10) {
 			ms += (unsigned)(v[n] - '0') * scale;
 		}
-		o->probe_ms = (int64_t)whole * 1000 + ms;
+		*to_ms = (int64_t)whole * 1000 + ms;
 	}
-	if (!n || v[n] || o->probe_ms < PROBE_MIN_MS ||
-	    o->probe_ms > PROBE_MAX_MS) {
-		return bad_value(r, v, "is not a time of 0.1 to 600 seconds",
-				 e);
+	if (n && !v[n] && *to_ms >= min_ms && *to_ms <= max_ms) {
+		return 0;
 	}
+	/* Not %g, which writes a comma in some locales. */
+	snprintf(why, sizeof(why), "is not a time of %lld.%lld to %lld seconds",
+		 (long long)min_ms / 1000, (long long)min_ms % 1000 / 100,
+		 (long long)max_ms / 1000);
+	return bad_value(r, v, why, e);
+}
+
+static int
+set_probe(struct options *o, const struct row *r, const char *v, struct err *e)
+{
+	if (!v) {
+		o->probe_ms = PROBE_BUDGET_MS;
+		return 0;
+	}
+	return set_time(r, v, PROBE_MIN_MS, PROBE_MAX_MS, &o->probe_ms, e);
+}
+
+static int
+set_rounds(struct options *o, const struct row *r, const char *v, struct err *e)
+{
+	int n = 0, passes = 0;
+
+	if (sscanf(v, "%4d%n", &passes, &n) != 1 || v[n] || passes < 1 ||
+	    passes > ROUNDS_MAX) {
+		char why[64];
+
+		snprintf(why, sizeof(why), "is not a number from 1 to %d",
+			 ROUNDS_MAX);
+		return bad_value(r, v, why, e);
+	}
+	o->plan.rounds.passes = (unsigned)passes;
 	return 0;
 }
 
@@ -448,6 +486,14 @@ act(struct options *o, struct plan_ct *new, const struct row *r, char *v,
 	case ID_NOSTART:
 		o->plan.nostart = true;
 		break;
+	case ID_ROUNDS:
+		return set_rounds(o, r, v, e);
+	case ID_NOITER:
+		o->plan.rounds.passes = 1;
+		break;
+	case ID_MAX_DOWNTIME:
+		return set_time(r, v, DOWNTIME_MIN_MS, DOWNTIME_MAX_MS,
+				&o->plan.rounds.target_ms, e);
 	case ID_STOP_TIMEOUT:
 		return set_seconds(r, v, STOP_MAX_S, &o->plan.stop_ms, e);
 	case ID_CHECK_ONLY:
@@ -672,7 +718,10 @@ options_parse(int argc, char **argv, struct options *o, struct err *e)
 	struct plan_ct new = { 0 }; /* borrowed words */
 	int rc;
 
-	*o = (struct options){ .plan.stop_ms = STOP_MS };
+	*o = (struct options){
+		.plan.stop_ms = STOP_MS,
+		.plan.rounds = { ROUNDS_PASSES, ROUNDS_TARGET_MS },
+	};
 	rc = parse_vector(argc, argv, o, &new, e);
 	if (rc < 0 || o->action != OPTIONS_RUN) {
 		return rc;
