@@ -271,7 +271,7 @@ test_start_dies_there()
 	unshim
 	want 7
 	assert_match 'start of c8: c8 was started, but did not live for 2000 ms: it is stopped; the source is as it was' "$ERR"
-	assert_match 'it ran there; what it did is kept in /var/lib/lxc/.vzmigrate-ran-[0-9a-f]+/tree' "$ERR"
+	assert_match 'b: c8 ran here; what it did is kept in /var/lib/lxc/.vzmigrate-ran-[0-9a-f]+/tree' "$ERR"
 	runs_only_on a c8 2
 	assert_no_file "$(host_dir b)$CTS/c8"
 	d=$(echo "$(host_dir b)$CTS"/.vzmigrate-ran-*)

@@ -148,3 +148,217 @@ full_walk_openvz()
 	each die_on_a clean a 1
 	each die_on_b clean b 1
 }
+
+# --- given up (--abort) -----------------------------------------------------
+
+given_up()
+{
+	fresh c
+	A_FAULT=$1=kill mig c
+	want 137
+	A_FAULT=''
+	mig --abort c
+	want 0 "$1"
+	assert_match '^vzmigrate: given up CT c: session=[0-9a-f]{32}$' "$OUT"
+	owned_by a c
+	nothing_left
+	mig --abort c
+	want 10
+	assert_match 'c is in no unfinished migration here' "$ERR"
+}
+
+test_abort()
+{
+	given_up src.pass
+	given_up src.stopped
+	given_up journal.retired.after
+	again c
+}
+
+test_abort_is_too_late()
+{
+	fresh c
+	A_FAULT=src.finish=kill mig c
+	want 137
+	A_FAULT=''
+	mig --abort c
+	want 69
+	assert_match 'root@b has taken c over .* it cannot be given up' "$ERR"
+	again c
+}
+
+# The other host cannot be reached: this one is put right all the same.
+test_abort_without_the_link()
+{
+	fresh c
+	A_FAULT=src.stopped=kill mig c
+	want 137
+	A_FAULT=''
+	link_cut b
+	mig --ssh="-o ConnectTimeout=1" --abort c
+	link_join b
+	want 4
+	assert_match 'the source is as it was' "$ERR"
+	assert_match 'keeps the staging area' "$ERR"
+	owned_by a c
+	mig --abort c
+	want 0
+	owned_by a c
+	nothing_left
+}
+
+# --- both hosts are rebooted in between -------------------------------------
+
+# What was up is not any more; the boot scripts start what they know.
+reboot_both()
+{
+	local h
+	for h in a b; do
+		halt $h c
+		on $h lxc-autostart >/dev/null 2>&1 || :
+	done
+}
+
+rebooted_at()
+{
+	fresh c
+	echo 'lxc.start.auto = 1' >>"$(conf_of a c)"
+	if [ "$1" = a ]; then
+		A_FAULT=$2=kill
+		mig c
+		A_FAULT=''
+		want 137 "$2"
+	else
+		# The source dies while it asks again.
+		AGENT=$(agent_once "$2=kill") A_FAULT=src.take-over:2=kill
+		mig c
+		AGENT='' A_FAULT=''
+		want "137 0" "$2"
+	fi
+	wait_until 20 no_agents
+	reboot_both
+	one_owner c
+	[ "$RC" = 0 ] || again c
+	owned_by b c
+	nothing_left
+}
+
+test_reboot_in_between()
+{
+	local p
+	for p in src.stop src.stopped journal.proven.after src.retire \
+		journal.retired.after src.finish; do
+		rebooted_at a "$p"
+	done
+	for p in dst.start.ordered dst.start.done dst.commit.after-kind; do
+		rebooted_at b "$p"
+	done
+}
+
+# --- the old agent holds its orders -----------------------------------------
+
+# It stands in the middle of the start when its source dies; the next run ends
+# it, finds the container up, and goes on.
+test_agent_stopped_in_the_start()
+{
+	local p
+	for p in dst.start.ordered dst.start.done dst.start.lives; do
+		fresh c
+		AGENT=$(agent_once "$p=stop")
+		A_ENV=VZMIGRATE_REPLY_MS=20000
+		mig c
+		AGENT='' A_ENV=''
+		want 0 "$p"
+		owned_by b c
+		nothing_left
+	done
+}
+
+# --- the link breaks --------------------------------------------------------
+
+# The agent ends the take-over without it.
+test_link_cut_in_the_take_over()
+{
+	fresh c
+	B_HOLD=1 held dst.start.ordered --ssh="-o ConnectTimeout=1" c
+	link_cut b
+	ended
+	rm "$HOLD"
+	wait_until 20 runs_on b c
+	wait_until 20 no_agents
+	link_join b
+	want 65
+	assert_match 'run the same command again' "$ERR"
+	one_owner c
+	again c
+}
+
+test_link_cut_while_it_is_down()
+{
+	fresh c
+	held src.stopped --ssh="-o ConnectTimeout=1" c
+	link_cut b
+	go_on
+	link_join b
+	want 6
+	assert_match 'the source is as it was' "$ERR"
+	owned_by a c
+	again c
+}
+
+# --- signals ----------------------------------------------------------------
+
+test_signal_while_it_is_down()
+{
+	local p
+	for p in src.stop src.stopped src.proof; do
+		fresh c
+		held "$p" c
+		kill -INT "$MIG_PID"
+		wait_until 10 grep -q 'stopping, the source will be as it was' \
+			"$ERR"
+		go_on
+		want 70 "$p"
+		owned_by a c
+		nothing_left
+	done
+	# While it is put back a second one is told what goes on.
+	fresh c
+	A_FAULT=src.proof=fail
+	HELD_ENV=''
+	held_too src.start
+	kill -INT "$MIG_PID"
+	kill -INT "$MIG_PID"
+	wait_until 10 grep -q 'already stopping (it is brought to what it was)' \
+		"$ERR"
+	go_on
+	want 6
+	owned_by a c
+	nothing_left
+}
+
+# held_too POINT - as held, with A_FAULT besides.
+held_too()
+{
+	HOLD=$TEST_TMP/hold
+	rm -f "$HOLD"
+	A_FAULT="$A_FAULT,$1=hold" A_ENV="VZMIGRATE_FAULT_HOLD=$HOLD"
+	mig_args c
+	A_FAULT='' A_ENV=''
+	on_bg a env --default-signal=INT "${MIG_ENV[@]}" "${MIG[@]}" \
+		>"$OUT" 2>"$ERR"
+	MIG_BG=$ON_BG MIG_PID=$ON_PID
+	wait_until 20 test -e "$HOLD"
+}
+
+test_signal_in_the_take_over()
+{
+	fresh c
+	B_HOLD=1 held dst.start.ordered c
+	kill -TERM "$MIG_PID"
+	wait_until 10 grep -q 'too late to go back' "$ERR"
+	go_on
+	want 0
+	owned_by b c
+	nothing_left
+}

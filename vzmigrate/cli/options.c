@@ -108,6 +108,8 @@ static const struct row {
 	  "time it gets to stop, then by force (60)" },
 	{ "take-back", 0, ID_TAKE_BACK, "SESSION",
 	  "un-retire it here: the other host is gone for good" },
+	{ "abort", 0, ID_ABORT, NULL,
+	  "give an unfinished move up, clean both hosts" },
 	{ "metadata", 0, ID_METADATA, "strict|warn",
 	  "what the other file system cannot hold is an error, or told" },
 
@@ -499,6 +501,9 @@ act(struct options *o, struct plan_ct *new, const struct row *r, char *v,
 	case ID_CHECK_ONLY:
 		o->plan.check_only = true;
 		break;
+	case ID_ABORT:
+		o->abort = true;
+		break;
 	case ID_JSON:
 		o->json = true;
 		break;
@@ -694,6 +699,10 @@ check_together(const struct options *o, struct err *e)
 		return err_set(e, E_USAGE,
 			       "--take-back connects to no host, so "
 			       "--probe-ciphers has nothing to measure");
+	}
+	if (o->take_back && o->abort) {
+		return err_set(e, E_USAGE,
+			       "--take-back and --abort exclude each other");
 	}
 	if (o->take_back && o->ncts > 1) {
 		return err_set(e, E_USAGE,

@@ -67,8 +67,11 @@ on_signal(int signo, int count, void *arg)
 			   : signo == SIGTERM ? "SIGTERM"
 					      : "SIGHUP";
 	enum steps_step step = src_current_step();
+	const char *undo = src_current_undo();
 
-	if (count > 1) {
+	if (undo) {
+		log_warn("%s: already stopping (%s)", name, undo);
+	} else if (count > 1) {
 		log_warn("%s: already stopping (%s)", name, steps_name(step));
 	} else if (step >= STEP_RETIRE) {
 		log_warn("%s: too late to go back without asking the other "
@@ -297,14 +300,15 @@ run_one(struct run *r, const struct src_env *env, const struct plan_ct *ct,
 	int rc;
 
 	progress_label(r->progress, ct->word);
-	rc = back ? src_take_back(env, ct, back, &res, e)
-		  : src_migrate(env, ct, &res, e);
+	rc = back	   ? src_take_back(env, ct, back, &res, e)
+	     : r->o->abort ? src_give_up(env, ct, &res, e)
+			   : src_migrate(env, ct, &res, e);
 
 	/* A failure's one line is the caller's, on stderr; the summary of one
 	 * that changed something, or for a program, comes before. */
-	if (rc == 0 && back) {
-		printf("vzmigrate: taken back CT %s: session=%s\n",
-		       res.id ? res.id : ct->word, res.session);
+	if (rc == 0 && (back || r->o->abort)) {
+		printf("vzmigrate: %s CT %s: session=%s\n",
+		       back ? "taken back" : "given up", res.id ? res.id : ct->word, res.session);
 		fflush(stdout);
 	} else if (rc == 0 || r->o->json) {
 		tell(r, ct, &res, rc, e);

@@ -422,7 +422,7 @@ dst_never(struct dst *d, struct msg_state *r, struct err *e)
 	}
 	/* It is decided; where the rest fails, the end of the session does
 	 * it. */
-	if (rc == 0 && dst_was_started(d) && dst_keep_aside(d, &r->note, &why) < 0) {
+	if (rc == 0 && dst_was_started(d) && dst_keep_aside(d, &why) < 0) {
 		log_warn("%s", why.text);
 	}
 	r->state = (uint8_t)dst_rec_state(&d->rec);
@@ -462,7 +462,7 @@ abort_delete(struct dst *d, int *lock, struct err *e)
 	close(*lock);
 	*lock = -1;
 	if (placed) {
-		rc = dst_was_started(d) ? dst_keep_aside(d, NULL, e) : 0;
+		rc = dst_was_started(d) ? dst_keep_aside(d, e) : 0;
 		rc = rc < 0 ? rc : dst_unstage(d, e);
 		if (rc == 0) {
 			rc = fault_point("dst.abort.unstaged", e);

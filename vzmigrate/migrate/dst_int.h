@@ -36,6 +36,7 @@ struct dst {
 	bool other_words;    /* OPEN asked for another place than reserved */
 	char *source;	     /* for messages */
 	bool keep;	     /* --keep-dst */
+	bool told_aside;     /* where the tree that ran here is kept */
 	enum meta_policy policy;
 
 	struct ct_file *files; /* the CT's files; owned */
@@ -162,7 +163,7 @@ bool dst_was_started(const struct dst *d);
 /* Stop at once what was started here. */
 int dst_stop_started(struct dst *d, struct err *e);
 /* The staging area, whose tree ran here, gets a name that nothing deletes.
- * Idempotent. `*note` (may be NULL) names it, where there is something. */
-int dst_keep_aside(struct dst *d, char **note, struct err *e);
+ * Idempotent; said in the log, which the client shows. */
+int dst_keep_aside(struct dst *d, struct err *e);
 
 #endif

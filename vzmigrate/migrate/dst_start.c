@@ -256,7 +256,7 @@ aside_path(struct dst *d, struct err *e)
 }
 
 int
-dst_keep_aside(struct dst *d, char **note, struct err *e)
+dst_keep_aside(struct dst *d, struct err *e)
 {
 	cleanup(free_ptr) char *stage = dst_stage_path(d, e);
 	cleanup(free_ptr) char *aside = stage ? aside_path(d, e) : NULL;
@@ -265,12 +265,10 @@ dst_keep_aside(struct dst *d, char **note, struct err *e)
 	if (rc == 0 && ctpath_type(stage)) {
 		rc = ctpath_move(stage, aside, e);
 	}
-	if (rc == 0 && note && !*note && ctpath_type(aside)) {
-		*note = io_asprintf(e,
-				    "it ran there; what it did is kept in "
-				    "%s/" DST_TREE,
-				    aside);
-		rc = *note ? 0 : E_NOMEM;
+	if (rc == 0 && !d->told_aside && ctpath_type(aside)) {
+		d->told_aside = true;
+		log_warn("%s ran here; what it did is kept in %s/" DST_TREE,
+			 d->p.v[DP_PLACE_ID], aside);
 	}
 	return rc;
 }

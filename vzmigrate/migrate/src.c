@@ -27,6 +27,20 @@ src_current_step(void)
 						__ATOMIC_RELAXED);
 }
 
+static const char *current_undo;
+
+const char *
+src_current_undo(void)
+{
+	return __atomic_load_n(&current_undo, __ATOMIC_RELAXED);
+}
+
+void
+src_set_undo(const char *what)
+{
+	__atomic_store_n(&current_undo, what, __ATOMIC_RELAXED);
+}
+
 int
 src_stopped(const struct src *m, struct err *e)
 {
@@ -343,6 +357,7 @@ finish_log(struct src *m, int rc, const struct err *e)
 	} else {
 		log_info("%s", m->r->checked  ? "checked"
 			       : m->take_back ? "taken back"
+			       : m->give_up   ? "given up"
 					      : "moved");
 	}
 	logfile_syslog_end(m->ct.id, m->env->dest, m->r->session, rc == 0,
@@ -353,8 +368,9 @@ finish_log(struct src *m, int rc, const struct err *e)
 	}
 }
 
+/* --take-back and --abort. */
 static int
-take_back(struct src *m, struct err *e)
+by_hand(struct src *m, struct err *e)
 {
 	int rc = src_enter(m, STEP_LOCK, e);
 
@@ -366,18 +382,19 @@ take_back(struct src *m, struct err *e)
 	}
 	if (rc == 1) {
 		m->r->id = strdup(m->ct.id);
-		rc = src_un_retire(m, e);
+		rc = m->give_up ? src_end_session(m, e) : src_un_retire(m, e);
 	}
-	return rc;
+	return rc < 0 && m->give_up ? fail(m, e) : rc;
 }
 
 static int
 whole(const struct src_env *env, const struct plan_ct *want,
-      const char *session, struct src_result *r, struct err *e)
+      const char *session, bool give_up, struct src_result *r, struct err *e)
 {
 	struct src m = { .env = env,
 			 .want = want,
 			 .take_back = session,
+			 .give_up = give_up,
 			 .r = r,
 			 .lockfd = -1,
 			 .log_sink = -1 };
@@ -388,7 +405,7 @@ whole(const struct src_env *env, const struct plan_ct *want,
 	r->owner = STEPS_SOURCE;
 	r->downtime_ms = -1;
 	m.step_from_ms = from;
-	rc = session ? take_back(&m, e) : run(&m, e);
+	rc = session || give_up ? by_hand(&m, e) : run(&m, e);
 	if (m.s) {
 		r->owner = steps_owner(srcsession_state(m.s));
 		snprintf(r->session, sizeof(r->session), "%s",
@@ -411,14 +428,21 @@ int
 src_migrate(const struct src_env *env, const struct plan_ct *want,
 	    struct src_result *r, struct err *e)
 {
-	return whole(env, want, NULL, r, e);
+	return whole(env, want, NULL, false, r, e);
 }
 
 int
 src_take_back(const struct src_env *env, const struct plan_ct *want,
 	      const char *session, struct src_result *r, struct err *e)
 {
-	return whole(env, want, session, r, e);
+	return whole(env, want, session, false, r, e);
+}
+
+int
+src_give_up(const struct src_env *env, const struct plan_ct *want,
+	    struct src_result *r, struct err *e)
+{
+	return whole(env, want, NULL, true, r, e);
 }
 
 void

@@ -76,10 +76,24 @@ int src_migrate(const struct src_env *env, const struct plan_ct *ct,
 int src_take_back(const struct src_env *env, const struct plan_ct *ct,
 		  const char *session, struct src_result *r, struct err *e);
 
+/*
+ * End the unfinished migration of `ct`: the source as it was, nothing left on
+ * the destination. E_NOT_FOUND where there is none; E_STATE where the
+ * destination has the container; E_UNKNOWN as src_migrate. Where only the
+ * destination cannot be reached the source is as it was, and the error says
+ * so. Blocks.
+ */
+int src_give_up(const struct src_env *env, const struct plan_ct *ct,
+		struct src_result *r, struct err *e);
+
 void src_result_fini(struct src_result *r);
 
 /* The step that is at work in this process, for a second signal; any thread.
  */
 enum steps_step src_current_step(void);
+
+/* What is being undone in this process, for the same: borrowed until the
+ * process ends; NULL: nothing. */
+const char *src_current_undo(void);
 
 #endif

@@ -73,14 +73,18 @@ src_restore(struct src *m, struct err *e)
 			       m->ct.id, steps_state_name(state));
 	}
 	if (undo & STEPS_UNDO_UNRETIRE) {
+		src_set_undo("it is no longer marked as moved away");
 		rc = undo_unretire(m, e);
 	}
 	if (rc == 0 && (undo & STEPS_UNDO_UNBLOCK)) {
+		src_set_undo("it is made startable here again");
 		rc = undo_unblock(m, e);
 	}
 	if (rc == 0 && (undo & STEPS_UNDO_START)) {
+		src_set_undo("it is brought to what it was");
 		rc = src_start_again(m, e);
 	}
+	src_set_undo(NULL);
 	if (rc == 0) {
 		rc = srcsession_set(m->s, STEPS_RESTORED, NULL, e);
 	}
@@ -149,7 +153,9 @@ forget_there(struct src *m, bool reconnect)
 	} else {
 		/* Before it was asked anything, what an earlier run left
 		 * there is still there. */
-		there = there || srcsession_state(m->s) == STEPS_RESTORED;
+		there = there || m->taken_up ||
+			srcsession_state(m->s) == STEPS_RESTORED;
+		rc = there ? err_set(&e, E_CLOSED, "it was not asked") : 0;
 	}
 	if (rc < 0 && there) {
 		log_warn("%s keeps the staging area until the command is run "
@@ -184,7 +190,9 @@ src_roll_back(struct src *m, struct err *e)
 		return add_text(e, "the source could NOT be restored, run the "
 				   "same command again");
 	}
+	src_set_undo("what was made on the destination is removed");
 	forget_there(m, reconnect);
+	src_set_undo(NULL);
 	if (owed) {
 		log_info("the source is as it was");
 		add_text(e, "the source is as it was");
@@ -272,7 +280,7 @@ ask_never(struct src *m, struct err *e)
 	}
 	m->dst = (enum msg_dst_state)st.state;
 	if (st.note) {
-		log_warn("%s: %s", m->env->dest, st.note);
+		log_info("%s: %s", m->env->dest, st.note);
 	}
 	msg_state_fini(&st);
 	return 0;
@@ -490,37 +498,4 @@ src_resume(struct src *m, struct err *e)
 		rc = afresh(m, e);
 	}
 	return rc;
-}
-
-/* ---- by hand ---- */
-
-int
-src_un_retire(struct src *m, struct err *e)
-{
-	enum steps_state state = srcsession_state(m->s);
-	const char *hex = srcsession_hex(m->s);
-	int rc = 0;
-
-	m->hands_off = true;
-	if (strcmp(m->take_back, hex) != 0) {
-		return err_set(e, E_USAGE,
-			       "--take-back: the unfinished migration of %s is "
-			       "session %s, not '%s'",
-			       m->ct.id, hex, m->take_back);
-	}
-	if (steps_owner(state) == STEPS_DESTINATION) {
-		return err_set(e, E_STATE,
-			       "%s has taken %s over (session %s): it cannot "
-			       "be taken back",
-			       srcsession_facts(m->s)->dest, m->ct.id, hex);
-	}
-	log_warn("session %s is taken back in state '%s' without asking %s",
-		 hex, steps_state_name(state), srcsession_facts(m->s)->dest);
-	if (steps_owner(state) == STEPS_DOUBT) {
-		rc = srcsession_set(m->s, STEPS_NEVER, "taken back by hand", e);
-	}
-	rc = rc < 0 ? rc : src_restore(m, e);
-	return rc < 0 ? rc
-		      : srcsession_set(m->s, STEPS_GIVEN_UP,
-				       "taken back by hand", e);
 }

@@ -82,8 +82,8 @@ int
 src_lock_open(struct src *m, struct err *e)
 {
 	cleanup(free_ptr) char *kind = NULL, *id = NULL;
-	int rc = srcsession_find(m->want->word, m->env->plan->kind, &kind, &id,
-				 e);
+	int rc = srcsession_find(m->want->word, m->env->plan->kind, m->give_up,
+				 &kind, &id, e);
 
 	if (rc <= 0) {
 		return rc;
@@ -99,7 +99,8 @@ src_lock_open(struct src *m, struct err *e)
 	if (rc < 0) {
 		return rc;
 	}
-	if (!steps_is_open(srcsession_state(m->s))) {
+	if (!(m->give_up ? steps_is_unfinished(srcsession_state(m->s))
+			 : steps_is_open(srcsession_state(m->s)))) {
 		/* Another process ended it meanwhile. */
 		srcsession_close(m->s);
 		m->s = NULL;
@@ -281,7 +282,7 @@ check_destination(struct src *m, struct err *e)
 	if (state == STEPS_NEW || (f->dst_host && !strcmp(f->dst_host, hex))) {
 		return 0;
 	}
-	if (steps_is_open(state)) {
+	if (steps_is_open(state) || m->give_up) {
 		m->hands_off = true;
 		return err_set(e, E_BUSY,
 			       "%s is in migration session %s to %s, which is "
@@ -304,6 +305,7 @@ src_connect(struct src *m, struct err *e)
 	enum steps_state found = srcsession_state(m->s);
 	int rc = src_enter(m, STEP_CONNECT, e);
 
+	m->taken_up = found != STEPS_NEW;
 	if (rc == 0 && m->env->plan->check_only && steps_is_open(found)) {
 		m->hands_off = true;
 		return err_set(e, E_BUSY,

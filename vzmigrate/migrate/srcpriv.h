@@ -24,6 +24,8 @@ struct src {
 	bool locked;  /* kind->lock succeeded */
 	struct srcsession *s;
 	const char *take_back; /* src_take_back's session; or NULL */
+	bool give_up;	       /* --abort */
+	bool taken_up;	       /* the session is an earlier run's */
 	bool hands_off;	       /* refused: not even undone */
 	bool want_back;	       /* the commit failed: do not order it again */
 	bool opened;	/* the agent has this session on this connection */
@@ -44,6 +46,9 @@ struct src {
  * (E_CANCELLED). */
 int src_enter(struct src *m, enum steps_step step, struct err *e);
 
+/* For src_current_undo; a constant string. */
+void src_set_undo(const char *what);
+
 /* E_CANCELLED where a signal came, else 0. */
 int src_stopped(const struct src *m, struct err *e);
 
@@ -54,8 +59,10 @@ int src_lock(struct src *m, struct err *e);
  * up, 0 there is none. */
 int src_lock_open(struct src *m, struct err *e);
 
-/* srcback.c: what src_take_back does, the container being locked. */
+/* srchand.c: what src_take_back and src_give_up do, the container being
+ * locked and its session open here. */
 int src_un_retire(struct src *m, struct err *e);
+int src_end_session(struct src *m, struct err *e);
 
 /* srcopen.c: step 2. The session is open on both hosts then; `dst` is known.
  */

@@ -551,7 +551,8 @@ peek(int parentfd, const char *name, struct srcsession **out, struct err *e)
 /* One directory of the search. */
 static int
 consider(int parentfd, const char *name, const char *word,
-	 const struct ct_kind *kind, char **kind_name, char **id, struct err *e)
+	 const struct ct_kind *kind, bool any, char **kind_name, char **id,
+	 struct err *e)
 {
 	cleanup(session_freep) struct srcsession *s = NULL;
 	const struct srcsession_facts *f;
@@ -564,7 +565,8 @@ consider(int parentfd, const char *name, const char *word,
 		err_clear(e);
 		return 0;
 	}
-	if (!s || !steps_is_open(s->state)) {
+	if (!s || !(any ? steps_is_unfinished(s->state)
+			: steps_is_open(s->state))) {
 		return 0;
 	}
 	f = &s->f;
@@ -592,8 +594,8 @@ close_dirp(DIR **d)
 }
 
 int
-srcsession_find(const char *word, const struct ct_kind *kind, char **kind_name,
-		char **id, struct err *e)
+srcsession_find(const char *word, const struct ct_kind *kind, bool any,
+		char **kind_name, char **id, struct err *e)
 {
 	cleanup(close_dirp) DIR *d = NULL;
 	struct dirent *de;
@@ -612,7 +614,7 @@ srcsession_find(const char *word, const struct ct_kind *kind, char **kind_name,
 	while (rc >= 0 && (de = readdir(d))) {
 		if (de->d_name[0] != '.') {
 			rc = consider(dirfd(d), de->d_name, word, kind,
-				      kind_name, id, e);
+				      any, kind_name, id, e);
 		}
 	}
 	if (rc < 0) {

@@ -35,11 +35,12 @@ struct srcsession;
 
 /*
  * Look through all journals for a session that binds the container `word`
- * (steps_is_open) of `kind` (NULL: any), by its word, id, name, or path. 1
+ * (steps_is_open) of `kind` (NULL: any), by its word, id, name, or path; with
+ * `any` also for one that may only have left something on its destination. 1
  * with the kind's name and the id as owned strings; 0 where there is none;
  * E_USAGE where several kinds have one; E_CORRUPT, E_SYSTEM. Takes no lock.
  */
-int srcsession_find(const char *word, const struct ct_kind *kind,
+int srcsession_find(const char *word, const struct ct_kind *kind, bool any,
 		    char **kind_name, char **id, struct err *e);
 
 /*

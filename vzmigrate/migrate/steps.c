@@ -155,6 +155,12 @@ steps_is_open(enum steps_state s)
 	return rows[s].open;
 }
 
+bool
+steps_is_unfinished(enum steps_state s)
+{
+	return s != STEPS_NEW && s != STEPS_DONE && s != STEPS_GIVEN_UP;
+}
+
 #define DST_COUNT (MSG_DST_FINISHED + 1)
 
 /* Short names, so that the table below can be read as one. */

@@ -83,6 +83,9 @@ unsigned steps_undo(enum steps_state s);
 /* Whether a session in this state binds the container to its destination. */
 bool steps_is_open(enum steps_state s);
 
+/* Whether anything of it is left to be done on either host. */
+bool steps_is_unfinished(enum steps_state s);
+
 /* What a rerun does next. `start`: the container is to be up there, so that
  * a committed one is not yet all. */
 enum steps_action {
