@@ -227,17 +227,16 @@ item_name(const struct recv_late *l, const struct item *it)
 	return (const char *)l->names.data + it->name;
 }
 
-static int
+static void
 name_error(struct recv_late *l, uint32_t dir, const char *name, struct err *e)
 {
 	cleanup(buf_finip) struct buf b = BUF_MAX(1 << 20);
 	char shown[2048];
 
-	if (dirtab_path(l->dirs, dir, name, strlen(name), &b, NULL) < 0) {
-		return e->code;
+	if (dirtab_path(l->dirs, dir, name, strlen(name), &b, NULL) == 0) {
+		err_wrap(e, "%s",
+			 escape_bytes(shown, sizeof(shown), b.data, b.len));
 	}
-	return err_wrap(e, "%s",
-			escape_bytes(shown, sizeof(shown), b.data, b.len));
 }
 
 static int
