@@ -110,6 +110,20 @@ digest_sum(struct digest *to, const struct digest *d)
 	memcpy(to->b, a, 16);
 }
 
+void
+digest_unsum(struct digest *from, const struct digest *d)
+{
+	uint64_t a[2], b[2], lo, hi;
+
+	memcpy(a, from->b, 16);
+	memcpy(b, d->b, 16);
+	lo = le64toh(a[0]) - le64toh(b[0]);
+	hi = le64toh(a[1]) - le64toh(b[1]) - (le64toh(a[0]) < le64toh(b[0]));
+	a[0] = htole64(lo);
+	a[1] = htole64(hi);
+	memcpy(from->b, a, 16);
+}
+
 bool
 digest_eq(const struct digest *a, const struct digest *b)
 {

@@ -55,6 +55,9 @@ void digest_free(struct digest_state *s);
  * entries that does not depend on their order. Zero-initialise the sum. */
 void digest_sum(struct digest *to, const struct digest *d);
 
+/* Take `d` out of the sum again. */
+void digest_unsum(struct digest *from, const struct digest *d);
+
 bool digest_eq(const struct digest *a, const struct digest *b);
 
 /* 32 hex digits and a NUL into `out`. Returns out. */

@@ -44,7 +44,8 @@ struct dst {
 	bool files_new; /* by PUT_FILE in this connection: not on disk yet */
 
 	int stagefd, treefd;   /* since RESERVE; else -1 */
-	struct receiver *recv; /* of the last pass */
+	struct receiver *recv; /* of the passes of this connection */
+	uint32_t pass;	       /* the last one that was begun */
 	bool receiving;	       /* between PASS_BEGIN and PASS_END */
 };
 

@@ -35,7 +35,7 @@ enum msg_method {
 			       read back */
 	MSG_PROOF_LIST = 8, /* proof_list; proof_list_reply. After a mismatch:
 			       the agent's digests, a page at a time */
-	MSG_SYNC = 9,	    /* -; -. What was written is on disk */
+	MSG_SYNC = 9,	    /* -; -. What the passes wrote is on disk */
 	MSG_TAKE_OVER = 10, /* take_over; take_over_reply */
 	MSG_NEVER = 11,	    /* -; state. Make it sure that it never runs here */
 	MSG_ABORT = 12,	    /* abort; state. Give up: delete or keep */
