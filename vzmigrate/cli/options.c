@@ -19,7 +19,6 @@
 #define PROBE_MAX_MS 600000
 #define STOP_MS 60000
 #define STOP_MAX_S 3600
-#define ROUNDS_MAX 100
 #define DOWNTIME_MIN_MS 0
 #define DOWNTIME_MAX_MS 3600000
 
@@ -371,11 +370,11 @@ set_rounds(struct options *o, const struct row *r, const char *v, struct err *e)
 	int n = 0, passes = 0;
 
 	if (sscanf(v, "%4d%n", &passes, &n) != 1 || v[n] || passes < 1 ||
-	    passes > ROUNDS_MAX) {
+	    passes > ROUNDS_LIMIT) {
 		char why[64];
 
 		snprintf(why, sizeof(why), "is not a number from 1 to %d",
-			 ROUNDS_MAX);
+			 ROUNDS_LIMIT);
 		return bad_value(r, v, why, e);
 	}
 	o->plan.rounds.passes = (unsigned)passes;

@@ -199,7 +199,7 @@ stop(struct run *r)
 
 static size_t
 fill_stages(const struct src_result *res,
-	    struct summary_stage st[STEP_LAST + 1])
+	    struct summary_stage st[STEP_LAST + 2])
 {
 	size_t n = 0;
 
@@ -211,10 +211,14 @@ fill_stages(const struct src_result *res,
 			};
 			if (i == STEP_PASSES) {
 				st[n].files = res->sent.proof.entries;
-				st[n].bytes = res->sent.bytes;
+				st[n].bytes = res->sent_bytes;
 			}
 			n++;
 		}
+	}
+	if (res->downtime_ms >= 0) {
+		st[n++] = (struct summary_stage){ .name = "downtime",
+						  .ms = res->downtime_ms };
 	}
 	return n;
 }
@@ -232,7 +236,7 @@ static void
 tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
      int rc, const struct err *e)
 {
-	struct summary_stage st[STEP_LAST + 1];
+	struct summary_stage st[STEP_LAST + 2];
 	struct summary s = SUMMARY_INIT;
 	struct dial_info info;
 	struct err out = { 0 };
@@ -246,11 +250,15 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 	s.new_ct =
 		res->new_id && strcmp(res->new_id, s.ct) ? res->new_id : NULL;
 	s.files = res->sent.proof.entries;
-	s.bytes = res->sent.bytes;
+	s.bytes = res->sent_bytes;
 	s.ms = res->ms;
 	s.copy_ms = res->step_ms[STEP_PASSES] + res->step_ms[STEP_FINAL];
 	s.downtime_ms = res->downtime_ms;
-	s.passes = res->sent.proof.entries ? 1 : -1;
+	s.passes = res->passes ? (int)res->passes : -1;
+	if (res->passes > 1) {
+		s.resent = res->resent;
+		s.final_bytes = res->final_bytes;
+	}
 	s.streams = info.cipher_c2s ? 1 : -1;
 	s.compress = "none";
 	s.cipher = info.cipher_c2s;

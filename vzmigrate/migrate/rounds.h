@@ -20,7 +20,8 @@ struct rounds_limits {
 	int64_t target_ms; /* the last pass may take so long */
 };
 
-#define ROUNDS_PASSES 10
+#define ROUNDS_PASSES 10 /* unless told */
+#define ROUNDS_LIMIT 100 /* what may be told */
 #define ROUNDS_TARGET_MS 300
 
 /*

@@ -16,6 +16,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "migrate/srcpriv.h"
+#include "track/ledger.h"
 
 /* For src_current_step, from the thread that waits for signals. */
 static int current_step;
@@ -107,6 +108,9 @@ copy_all(struct src *m, struct err *e)
 		return 1;
 	}
 	rc = rc < 0 ? rc : step_reserve(m, e);
+	if (rc == 0 && ct_state_is_up(m->ct.state)) {
+		rc = src_rounds(m, e);
+	}
 	rc = rc < 0 ? rc : src_stop(m, e);
 	return rc < 0 ? rc : src_pass(m, e);
 }
@@ -415,6 +419,7 @@ whole(const struct src_env *env, const struct plan_ct *want,
 	r->ms = io_now_ms() - from;
 	finish_log(&m, rc, e);
 	srcsession_close(m.s);
+	ledger_free(m.ledger);
 	if (m.locked) {
 		m.kind->unlock(&env->plan->host, &m.ct, m.lockfd);
 	}

@@ -50,7 +50,11 @@ struct src_result {
 	char *dst_tree;	 /* owned; NULL: not known */
 	char *kept;	 /* where the source copy is; owned; NULL: gone */
 	char *log_path;	 /* owned; or NULL */
-	struct send_result sent;
+	struct send_result sent; /* of the last pass */
+	unsigned passes;
+	uint64_t sent_bytes;  /* content, in all passes */
+	uint64_t resent;      /* of it after the first */
+	uint64_t final_bytes; /* sent, or read to compare, in the last */
 	bool verified; /* the proof was compared in this run */
 	int64_t ms;    /* of the whole */
 	int64_t downtime_ms; /* from the order to stop until it was up there;

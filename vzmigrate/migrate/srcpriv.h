@@ -33,6 +33,7 @@ struct src {
 	enum msg_dst_state dst;	     /* the agent's last word on the session */
 	struct msg_open_reply place; /* of the last OPEN; owned */
 	uint32_t drop_flags;	     /* inode flags that mean nothing there */
+	struct ledger *ledger; /* of the passes while it runs; NULL: none */
 	bool stop_ordered;		   /* by this process */
 	int64_t down_ms; /* when the stop was ordered; 0: it was not */
 	uint64_t total_files, total_bytes; /* as surveyed, for the display */
@@ -119,8 +120,11 @@ int src_settle(struct src *m, struct err *e);
  * go on with the checks; 1: the destination has it; errors. */
 int src_resume(struct src *m, struct err *e);
 
-/* srcpass.c: steps 5 to 7 of a stopped container: one pass, and its proof;
- * state "proven". */
+/* srcpass.c: step 5 of one that is up: the passes while it runs. */
+int src_rounds(struct src *m, struct err *e);
+
+/* srcpass.c: the last pass, or the only one, and its proof; state "proven".
+ */
 int src_pass(struct src *m, struct err *e);
 
 /* srccheck.c: step 3, all findings reported. */
