@@ -362,3 +362,53 @@ test_signal_in_the_take_over()
 	owned_by b c
 	nothing_left
 }
+
+# --- from another terminal --------------------------------------------------
+
+status()
+{
+	local rc=0
+	on a vzmigrate --status "$@" >"$TEST_TMP/status" 2>&1 || rc=$?
+	assert_eq "$STATUS_RC" $rc "$(cat "$TEST_TMP/status")"
+}
+
+test_status()
+{
+	STATUS_RC=0
+	status
+	assert_match '^vzmigrate: no migration is unfinished here$' \
+		"$TEST_TMP/status"
+	fresh c
+	held src.synced c
+	status
+	assert_match '^vzmigrate: status CT c to root@b: session=[0-9a-f]{32} kind=lxc state=open owner=source process=running pid=[0-9]+ step="passes" pass=1 files=' \
+		"$TEST_TMP/status"
+	status --json c
+	python3 - "$TEST_TMP/status" <<-'END'
+	import json, sys
+	lines = open(sys.argv[1]).read().splitlines()
+	assert len(lines) == 1, lines
+	o = json.loads(lines[0])
+	assert o["event"] == "status" and o["ct"] == "c", o
+	assert o["running"] is True and o["step"] == "passes", o
+	assert o["pass"] == 1 and o["total_files"] > 10, o
+	assert o["owner"] == "source" and o["destination"] == "root@b", o
+	END
+	STATUS_RC=10
+	status d
+	assert_match 'd is in no unfinished migration here' "$TEST_TMP/status"
+	STATUS_RC=0
+	kill -KILL "$MIG_PID"
+	ended
+	status c
+	assert_match ' state=open owner=source process=none$' \
+		"$TEST_TMP/status"
+	again c
+	fresh d
+	A_FAULT=journal.retired.after=kill mig d
+	A_FAULT=''
+	status d
+	assert_match ' state=retired owner=unknown process=none$' \
+		"$TEST_TMP/status"
+	again d
+}

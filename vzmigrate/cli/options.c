@@ -109,6 +109,8 @@ static const struct row {
 	  "un-retire it here: the other host is gone for good" },
 	{ "abort", 0, ID_ABORT, NULL,
 	  "give an unfinished move up, clean both hosts" },
+	{ "status", 0, ID_STATUS, NULL,
+	  "tell what is unfinished here, and how far it is; [CT ...]" },
 	{ "metadata", 0, ID_METADATA, "strict|warn",
 	  "what the other file system cannot hold is an error, or told" },
 
@@ -500,6 +502,9 @@ act(struct options *o, struct plan_ct *new, const struct row *r, char *v,
 	case ID_CHECK_ONLY:
 		o->plan.check_only = true;
 		break;
+	case ID_STATUS:
+		o->status = true;
+		break;
 	case ID_ABORT:
 		o->abort = true;
 		break;
@@ -650,10 +655,33 @@ set_new(struct options *o, const struct plan_ct *new, struct err *e)
 }
 
 static int
+parse_cts(char **words, int n, struct options *o, struct err *e)
+{
+	int rc = 0;
+
+	if (n > OPTIONS_CTS_MAX) {
+		return err_set(e, E_USAGE, "more than %d containers",
+			       OPTIONS_CTS_MAX);
+	}
+	o->cts = n ? calloc((size_t)n, sizeof(*o->cts)) : NULL;
+	if (n && !o->cts) {
+		return err_nomem(e);
+	}
+	for (int i = 0; i < n && rc == 0; i++) {
+		rc = plan_ct_parse(&o->cts[o->ncts++], words[i], o->plan.kind,
+				   e);
+	}
+	return rc;
+}
+
+static int
 parse_words(int argc, char **argv, struct options *o, struct err *e)
 {
 	int n = argc - optind, rc;
 
+	if (o->status) {
+		return parse_cts(argv + optind, n, o, e);
+	}
 	if (n < 1) {
 		return err_set(e, E_USAGE,
 			       "the destination is missing (vzmigrate --help "
@@ -672,19 +700,7 @@ parse_words(int argc, char **argv, struct options *o, struct err *e)
 			       "the container is missing (vzmigrate --help "
 			       "tells more)");
 	}
-	if (n - 1 > OPTIONS_CTS_MAX) {
-		return err_set(e, E_USAGE, "more than %d containers",
-			       OPTIONS_CTS_MAX);
-	}
-	o->cts = calloc((size_t)n - 1, sizeof(*o->cts));
-	if (!o->cts) {
-		return err_nomem(e);
-	}
-	for (int i = 1; i < n && rc == 0; i++) {
-		rc = plan_ct_parse(&o->cts[o->ncts++], argv[optind + i],
-				   o->plan.kind, e);
-	}
-	return rc;
+	return parse_cts(argv + optind + 1, n - 1, o, e);
 }
 
 static int
@@ -762,6 +778,7 @@ options_help(FILE *to)
 	      "SRC_DIR[:DST_DIR] ...\n"
 	      "       vzmigrate --probe-ciphers[=SECONDS] [option ...] "
 	      "[user@]host\n"
+	      "       vzmigrate --status [--json] [CT ...]\n"
 	      "Move containers to another host over SSH; one that runs is stopped "
 	      "late and started there.\n\n",
 	      to);

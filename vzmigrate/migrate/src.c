@@ -16,6 +16,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "migrate/srcpriv.h"
+#include "migrate/srcstatus.h"
 #include "track/ledger.h"
 
 /* For src_current_step, from the thread that waits for signals. */
@@ -59,6 +60,21 @@ end_step(struct src *m)
 	m->step_from_ms = now;
 }
 
+void
+src_note(const struct src *m, uint64_t files, uint64_t bytes)
+{
+	struct srcstatus_note n = { .step = m->step,
+				    .pass = m->pass,
+				    .files = files,
+				    .bytes = bytes,
+				    .total_files = m->total_files,
+				    .total_bytes = m->total_bytes };
+
+	if (m->s) {
+		srcstatus_put(m->s, &n);
+	}
+}
+
 static void
 begin_step(struct src *m, enum steps_step step)
 {
@@ -66,6 +82,7 @@ begin_step(struct src *m, enum steps_step step)
 	m->step = m->r->step = step;
 	__atomic_store_n(&current_step, (int)step, __ATOMIC_RELAXED);
 	log_info("%s: %s", m->want->word, steps_name(step));
+	src_note(m, 0, 0);
 }
 
 int

@@ -22,9 +22,11 @@
 #include "track/ledger.h"
 
 #define METER_MS 100
+#define NOTE_EVERY 5 /* times that */
 
 /* Carries counters; lives on src_pass's stack. */
 struct meter {
+	const struct src *m;
 	struct progress *to;
 	struct send_progress from; /* atomic counters of the sender */
 	uint64_t files, bytes;	   /* carried over already */
@@ -52,10 +54,13 @@ meter_thread(void *arg)
 	struct meter *t = arg;
 
 	pthread_mutex_lock(&t->lock);
-	while (!t->end) {
+	for (unsigned n = 1; !t->end; n++) {
 		struct timespec until;
 
 		meter_carry(t);
+		if (n % NOTE_EVERY == 0) {
+			src_note(t->m, t->files, t->bytes);
+		}
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_nsec += METER_MS * 1000000L;
 		if (until.tv_nsec >= 1000000000L) {
@@ -70,11 +75,12 @@ meter_thread(void *arg)
 
 /* A display that cannot be fed is no reason to stop. */
 static void
-meter_start(struct meter *t, struct progress *to)
+meter_start(struct meter *t, const struct src *m)
 {
 	memset(t, 0, sizeof(*t));
-	t->to = to;
-	if (!to) {
+	t->m = m;
+	t->to = m->env->progress;
+	if (!t->to) {
 		return;
 	}
 	pthread_mutex_init(&t->lock, NULL);
@@ -133,7 +139,9 @@ send(struct src *m, int rootfd, const struct msg_pass *pass, struct err *e)
 		return rc;
 	}
 	send_result_fini(&m->r->sent);
-	meter_start(&t, m->env->progress);
+	m->pass = pass->number;
+	src_note(m, 0, 0);
+	meter_start(&t, m);
 	rc = send_tree(rootfd, srcconn_link(m->env->conn),
 		       srcconn_key(m->env->conn), &o, &m->r->sent, e);
 	meter_stop(&t);
@@ -273,6 +281,8 @@ one_round(struct src *m, int rootfd, struct rounds_pass *cost, struct err *e)
 	rc = rc < 0 ? rc : fault_point("src.round", e);
 	rc = rc < 0 ? rc
 		    : srcconn_pass_end(m->env->conn, &pass, &none, e);
+	/* So that in the downtime only what is new has to reach the disk. */
+	rc = rc < 0 ? rc : srcconn_plain(m->env->conn, MSG_SYNC, e);
 	if (rc < 0) {
 		return rc;
 	}
@@ -333,7 +343,5 @@ src_rounds(struct src *m, struct err *e)
 	}
 	m->ledger = ledger_new(srcconn_key(m->env->conn), e);
 	rc = m->ledger ? rounds(m, rootfd, e) : E_NOMEM;
-	/* So that in the downtime only what is new has to reach the disk. */
-	rc = rc < 0 ? rc : srcconn_plain(m->env->conn, MSG_SYNC, e);
 	return rc < 0 ? rc : fault_point("src.synced", e);
 }

@@ -37,6 +37,7 @@ struct src {
 	bool stop_ordered;		   /* by this process */
 	int64_t down_ms; /* when the stop was ordered; 0: it was not */
 	uint64_t total_files, total_bytes; /* as surveyed, for the display */
+	unsigned pass; /* the one under way, or the last */
 	enum steps_step step;
 	int64_t step_from_ms;
 	struct logfile *log; /* or NULL */
@@ -49,6 +50,9 @@ int src_enter(struct src *m, enum steps_step step, struct err *e);
 
 /* For src_current_undo; a constant string. */
 void src_set_undo(const char *what);
+
+/* For --status, from outside: where it stands. One thread at a time. */
+void src_note(const struct src *m, uint64_t files, uint64_t bytes);
 
 /* E_CANCELLED where a signal came, else 0. */
 int src_stopped(const struct src *m, struct err *e);

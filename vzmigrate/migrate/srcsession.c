@@ -493,6 +493,7 @@ srcsession_close(struct srcsession *s)
 	    srcsession_put_away(s, &e) < 0) {
 		log_warn("%s", e.text);
 	}
+	unlinkat(s->dirfd, "status", 0); /* srcstatus */
 	if (s->j && journal_seq(s->j) == 0) {
 		unlinkat(s->dirfd, JOURNAL, 0);
 		unlinkat(s->dirfd, JOURNAL ".lock", 0);
@@ -624,4 +625,45 @@ srcsession_find(const char *word, const struct ct_kind *kind, bool any,
 		return rc;
 	}
 	return *id ? 1 : 0;
+}
+
+int
+srcsession_each(const char *word, srcsession_fn *fn, void *arg, struct err *e)
+{
+	cleanup(close_dirp) DIR *d = NULL;
+	struct dirent *de;
+	int fd = statedir_open("source", e), rc = 0;
+
+	if (fd < 0) {
+		return fd;
+	}
+	d = fdopendir(fd);
+	if (!d) {
+		close(fd);
+		return err_sys(e, errno, "cannot list %s/source",
+			       statedir_path());
+	}
+	while (rc == 0 && (de = readdir(d))) {
+		cleanup(session_freep) struct srcsession *s = NULL;
+
+		if (de->d_name[0] == '.' ||
+		    peek(dirfd(d), de->d_name, &s, e) < 0) {
+			if (de->d_name[0] != '.') {
+				log_warn("%s", e->text);
+				err_clear(e);
+			}
+			continue;
+		}
+		if (s && steps_is_unfinished(s->state) && s->f.id &&
+		    s->f.kind && (!word || is_word(&s->f, word))) {
+			rc = fn(s, arg, e);
+		}
+	}
+	return rc;
+}
+
+int
+srcsession_dirfd(const struct srcsession *s)
+{
+	return s->dirfd;
 }

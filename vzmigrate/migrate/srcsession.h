@@ -43,6 +43,15 @@ struct srcsession;
 int srcsession_find(const char *word, const struct ct_kind *kind, bool any,
 		    char **kind_name, char **id, struct err *e);
 
+/* Every unfinished session, or those of `word`; the journal is only read, as
+ * it may be in use. A positive or negative return of `fn` ends the walk. */
+typedef int srcsession_fn(const struct srcsession *s, void *arg, struct err *e);
+int srcsession_each(const char *word, srcsession_fn *fn, void *arg,
+		    struct err *e);
+
+/* Of its directory; borrowed. */
+int srcsession_dirfd(const struct srcsession *s);
+
 /*
  * Open and lock the journal of container `id` of `kind`, making an empty one
  * where there is none; a closed one found there is put away first. E_BUSY
