@@ -375,10 +375,13 @@ check(void)
 	buf_fini(&b);
 }
 
+static uint32_t pass_number = 1;
+static bool pass_final = true;
+
 static void
 pass(unsigned method, bool waits)
 {
-	struct msg_pass m = { .number = 1, .final = true };
+	struct msg_pass m = { .number = pass_number, .final = pass_final };
 	BODY(b, n);
 
 	msg_put_pass(&n, &m);
@@ -1226,6 +1229,229 @@ c_many_roles(void)
 	}
 }
 
+/* ---- later passes ---- */
+
+/* In the tree: a small file "f", a large one "big" of three blocks, "out", a
+ * symbolic link to a directory outside, and "d" with "f" in it. Then a second
+ * pass is begun. */
+static void
+to_update(void)
+{
+	to_reserve();
+	pass_final = false;
+	pass(MSG_PASS_BEGIN, true);
+	root();
+	file(0, "f");
+	link_to(0, "out", "/outside");
+	dir_def(1, 0, "d");
+	tree_put_entry(&body, 1, false, 0, "d", 1, &dir_meta);
+	file(1, "f");
+	file_def(3, 0, "big", 3 * TREE_BLOCK);
+	file_end(3, 1, 3 * TREE_BLOCK);
+	send_batch();
+	chunk(3, 0, 3 * TREE_BLOCK);
+	pass(MSG_PASS_END, true);
+	pass_number = 2;
+	pass_final = true;
+	pass(MSG_PASS_BEGIN, true);
+}
+
+static void
+remove_in(uint32_t dir, const char *name)
+{
+	tree_put_remove(&body, dir, name, strlen(name));
+}
+
+static void
+update_in(uint32_t n, uint32_t dir, const char *name, uint64_t size)
+{
+	tree_put_update(&defs, n, dir, name, strlen(name), size);
+}
+
+static void
+meta_in(uint32_t dir, const char *name, enum fs_type type, uint32_t group)
+{
+	struct meta m = { .type = type, .perm = 0777, .size = 5 };
+
+	tree_put_meta(&body, group, group != 0, dir, name, strlen(name), &m);
+}
+
+static void
+c_update(void)
+{
+	to_update();
+	update_in(4, 0, "big", 3 * TREE_BLOCK);
+	tree_put_hole(&defs, 4, TREE_BLOCK, TREE_BLOCK);
+	send_batch();
+	chunk(4, 0, TREE_BLOCK);
+	file_end(4, 1, 3 * TREE_BLOCK);
+	remove_in(0, "f");
+	dir_def(1, 0, "d");
+	meta_in(1, "f", FS_REG, 0);
+	push_through();
+}
+
+static void
+c_remove_below_link(void)
+{
+	to_update();
+	dir_def(1, 0, "out");
+	remove_in(1, "d");
+	remove_in(1, "f");
+	push_through();
+}
+
+static void
+c_remove_dotdot(void)
+{
+	to_update();
+	remove_in(0, "..");
+	push_through();
+}
+
+static void
+c_remove_root(void)
+{
+	to_update();
+	remove_in(0, "");
+	push_through();
+}
+
+static void
+c_remove_path(void)
+{
+	to_update();
+	remove_in(0, "d/f");
+	push_through();
+}
+
+static void
+c_meta_below_link(void)
+{
+	to_update();
+	dir_def(1, 0, "out");
+	meta_in(1, "f", FS_REG, 0);
+	push_through();
+}
+
+static void
+c_meta_of_link(void)
+{
+	to_update();
+	meta_in(0, "out", FS_REG, 0);
+	push_through();
+}
+
+static void
+c_meta_group(void)
+{
+	to_update();
+	meta_in(0, "f", FS_REG, 3);
+	push_through();
+}
+
+static void
+c_update_below_link(void)
+{
+	to_update();
+	dir_def(1, 0, "out");
+	update_in(4, 1, "f", 3 * TREE_BLOCK);
+	send_batch();
+	chunk(4, 0, TREE_BLOCK);
+	push_through();
+}
+
+static void
+c_update_of_link(void)
+{
+	to_update();
+	update_in(4, 0, "out", 3 * TREE_BLOCK);
+	send_batch();
+	chunk(4, 0, TREE_BLOCK);
+	push_through();
+}
+
+static void
+c_update_small(void)
+{
+	to_update();
+	update_in(4, 0, "f", 3 * TREE_BLOCK);
+	send_batch();
+	chunk(4, 0, TREE_BLOCK);
+	push_through();
+}
+
+static void
+c_update_twice(void)
+{
+	to_update();
+	update_in(4, 0, "big", 3 * TREE_BLOCK);
+	update_in(5, 0, "big", 2 * TREE_BLOCK);
+	send_batch();
+	chunk(4, 0, TREE_BLOCK);
+	chunk(5, 0, TREE_BLOCK);
+	push_through();
+}
+
+static void
+c_update_huge(void)
+{
+	to_update();
+	update_in(4, 0, "big", INT64_MAX);
+	tree_put_hole(&defs, 4, 0, INT64_MAX);
+	send_batch();
+	file_end(4, 0, INT64_MAX);
+	push_through();
+}
+
+static void
+c_hole_beyond(void)
+{
+	to_update();
+	update_in(4, 0, "big", 3 * TREE_BLOCK);
+	tree_put_hole(&defs, 4, 2 * TREE_BLOCK, 2 * TREE_BLOCK);
+	push_through();
+}
+
+static void
+c_hole_wraps(void)
+{
+	to_update();
+	update_in(4, 0, "big", 3 * TREE_BLOCK);
+	tree_put_hole(&defs, 4, TREE_BLOCK, UINT64_MAX - 1);
+	push_through();
+}
+
+static void
+c_update_first(void)
+{
+	to_pass();
+	remove_in(0, "f");
+	push_through();
+}
+
+static void
+c_pass_skipped(void)
+{
+	to_update();
+	send_batch();
+	pass(MSG_PASS_END, true);
+	pass_number = 4;
+	pass(MSG_PASS_BEGIN, true);
+}
+
+static void
+c_pass_after_final(void)
+{
+	to_pass();
+	root();
+	send_batch();
+	pass(MSG_PASS_END, true);
+	pass_number = 2;
+	pass(MSG_PASS_BEGIN, true);
+	take_over(epoch);
+}
+
 static void
 c_open_only(void)
 {
@@ -1334,6 +1560,24 @@ static const struct row {
 	{ "role", c_role },
 	{ "role-foreign", c_role_foreign },
 	{ "many-roles", c_many_roles },
+	{ "update", c_update },
+	{ "remove-below-link", c_remove_below_link },
+	{ "remove-dotdot", c_remove_dotdot },
+	{ "remove-root", c_remove_root },
+	{ "remove-path", c_remove_path },
+	{ "meta-below-link", c_meta_below_link },
+	{ "meta-of-link", c_meta_of_link },
+	{ "meta-group", c_meta_group },
+	{ "update-below-link", c_update_below_link },
+	{ "update-of-link", c_update_of_link },
+	{ "update-small", c_update_small },
+	{ "update-twice", c_update_twice },
+	{ "update-huge", c_update_huge },
+	{ "hole-beyond", c_hole_beyond },
+	{ "hole-wraps", c_hole_wraps },
+	{ "update-first", c_update_first },
+	{ "pass-skipped", c_pass_skipped },
+	{ "pass-after-final", c_pass_after_final },
 	{ "open-only", c_open_only },
 	{ "trailing", c_trailing },
 	{ "random", c_random },

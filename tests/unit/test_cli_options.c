@@ -104,7 +104,6 @@ static const struct {
 	{ "--keep-images host 1", "--keep-images: " },
 	{ "--keeper host 1", "--keeper: " },
 	{ "--keeper=5 host 1", "--keeper: " },
-	{ "--noiter host 1", "--noiter: " },
 	{ "--lazy host 1", "--lazy: " },
 	{ "--require-realtime host 1", "--require-realtime: " },
 	{ "--readonly host 1", "--readonly: " },

@@ -25,9 +25,25 @@ on_hello(struct server *s, const struct msg_hello *h, struct msg_hello_reply *r,
 }
 
 static int
-pass_end(struct xferfix *x, struct server *s, struct buf *reply, struct err *e)
+pass_begin(struct xferfix *x, struct server *s, const struct msg_pass *m,
+	   struct err *e)
 {
-	struct msg_proof p;
+	struct recv_opts o = { .policy = x->policy, .track = !m->final };
+	int rc = m->number == 1
+			 ? recv_new(x->rootfd, server_key(s), &o, &x->r, e)
+			 : recv_update(x->r, e);
+
+	if (rc == 0) {
+		server_set_receiver(s, x->r);
+	}
+	return rc;
+}
+
+static int
+pass_end(struct xferfix *x, struct server *s, const struct msg_pass *m,
+	 struct buf *reply, struct err *e)
+{
+	struct msg_proof p = { 0 };
 	struct enc n;
 	int rc;
 
@@ -35,8 +51,9 @@ pass_end(struct xferfix *x, struct server *s, struct buf *reply, struct err *e)
 	if (rc == 0 && x->before_proof) {
 		x->before_proof(x->rootfd);
 	}
-	if (rc == 0) {
-		rc = recv_proof(x->r, &p, e);
+	if (rc == 0 && m->final) {
+		rc = recv_sync(x->r, e);
+		rc = rc < 0 ? rc : recv_proof(x->r, &p, e);
 	}
 	server_set_receiver(s, NULL);
 	if (rc == 0) {
@@ -52,19 +69,17 @@ on_request(struct server *s, enum msg_method method, const uint8_t *body,
 	   size_t len, struct buf *reply, void *arg, struct err *e)
 {
 	struct xferfix *x = arg;
-	struct recv_opts o = { .policy = x->policy };
 	struct msg_proof_list pl;
+	struct msg_pass m;
 	int rc;
 
 	switch (method) {
 	case MSG_PASS_BEGIN:
-		rc = recv_new(x->rootfd, server_key(s), &o, &x->r, e);
-		if (rc == 0) {
-			server_set_receiver(s, x->r);
-		}
-		return rc;
+		rc = msg_get_pass(body, len, &m, e);
+		return rc < 0 ? rc : pass_begin(x, s, &m, e);
 	case MSG_PASS_END:
-		return pass_end(x, s, reply, e);
+		rc = msg_get_pass(body, len, &m, e);
+		return rc < 0 ? rc : pass_end(x, s, &m, reply, e);
 	case MSG_PROOF_LIST:
 		rc = msg_get_proof_list(body, len, &pl, e);
 		return rc < 0 ? rc : recv_proof_list(x->r, pl.from, reply, e);
@@ -118,30 +133,57 @@ xferfix_open(struct xferfix *x, int rootfd, uint32_t keepalive_ms,
 }
 
 static int
-call(struct xferfix *x, enum msg_method m, struct buf *reply, struct err *e)
+call(struct xferfix *x, enum msg_method method, uint32_t number, bool final,
+     struct buf *reply, struct err *e)
 {
-	return link_call(x->l, m, NULL, 0, reply, 60000, e);
+	struct msg_pass m = { number, final };
+	struct buf body;
+	struct enc n;
+	int rc;
+
+	buf_init(&body, 1 << 16);
+	enc_init(&n, &body, e);
+	msg_put_pass(&n, &m);
+	rc = n.rc < 0 ? n.rc
+		      : link_call(x->l, method, body.data, body.len, reply,
+				  60000, e);
+	buf_fini(&body);
+	return rc;
 }
 
 int
-xferfix_begin(struct xferfix *x, struct err *e)
+xferfix_begin_pass(struct xferfix *x, uint32_t number, bool final,
+		   struct err *e)
 {
-	return call(x, MSG_PASS_BEGIN, NULL, e);
+	return call(x, MSG_PASS_BEGIN, number, final, NULL, e);
 }
 
 int
-xferfix_end(struct xferfix *x, struct msg_proof *p, struct err *e)
+xferfix_end_pass(struct xferfix *x, uint32_t number, bool final,
+		 struct msg_proof *p, struct err *e)
 {
 	struct buf reply;
 	int rc;
 
 	buf_init(&reply, 1 << 16);
-	rc = call(x, MSG_PASS_END, &reply, e);
+	rc = call(x, MSG_PASS_END, number, final, &reply, e);
 	if (rc == 0) {
 		rc = msg_get_proof(reply.data, reply.len, p, e);
 	}
 	buf_fini(&reply);
 	return rc;
+}
+
+int
+xferfix_begin(struct xferfix *x, struct err *e)
+{
+	return xferfix_begin_pass(x, 1, true, e);
+}
+
+int
+xferfix_end(struct xferfix *x, struct msg_proof *p, struct err *e)
+{
+	return xferfix_end_pass(x, 1, true, p, e);
 }
 
 void

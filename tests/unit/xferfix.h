@@ -34,9 +34,14 @@ struct xferfix {
 /* Connect. Returns link_open's result. */
 int xferfix_open(struct xferfix *x, int rootfd, uint32_t keepalive_ms,
 		 struct err *e);
-/* PASS_BEGIN, PASS_END. */
+/* PASS_BEGIN, PASS_END of the only pass. */
 int xferfix_begin(struct xferfix *x, struct err *e);
 int xferfix_end(struct xferfix *x, struct msg_proof *p, struct err *e);
+/* The same of one of several. */
+int xferfix_begin_pass(struct xferfix *x, uint32_t number, bool final,
+		       struct err *e);
+int xferfix_end_pass(struct xferfix *x, uint32_t number, bool final,
+		     struct msg_proof *p, struct err *e);
 void xferfix_close(struct xferfix *x);
 
 #endif

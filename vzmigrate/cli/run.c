@@ -67,8 +67,11 @@ on_signal(int signo, int count, void *arg)
 			   : signo == SIGTERM ? "SIGTERM"
 					      : "SIGHUP";
 	enum steps_step step = src_current_step();
+	const char *undo = src_current_undo();
 
-	if (count > 1) {
+	if (undo) {
+		log_warn("%s: already stopping (%s)", name, undo);
+	} else if (count > 1) {
 		log_warn("%s: already stopping (%s)", name, steps_name(step));
 	} else if (step >= STEP_RETIRE) {
 		log_warn("%s: too late to go back without asking the other "
@@ -196,7 +199,7 @@ stop(struct run *r)
 
 static size_t
 fill_stages(const struct src_result *res,
-	    struct summary_stage st[STEP_LAST + 1])
+	    struct summary_stage st[STEP_LAST + 2])
 {
 	size_t n = 0;
 
@@ -208,10 +211,14 @@ fill_stages(const struct src_result *res,
 			};
 			if (i == STEP_PASSES) {
 				st[n].files = res->sent.proof.entries;
-				st[n].bytes = res->sent.bytes;
+				st[n].bytes = res->sent_bytes;
 			}
 			n++;
 		}
+	}
+	if (res->downtime_ms >= 0) {
+		st[n++] = (struct summary_stage){ .name = "downtime",
+						  .ms = res->downtime_ms };
 	}
 	return n;
 }
@@ -229,7 +236,7 @@ static void
 tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
      int rc, const struct err *e)
 {
-	struct summary_stage st[STEP_LAST + 1];
+	struct summary_stage st[STEP_LAST + 2];
 	struct summary s = SUMMARY_INIT;
 	struct dial_info info;
 	struct err out = { 0 };
@@ -243,10 +250,15 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 	s.new_ct =
 		res->new_id && strcmp(res->new_id, s.ct) ? res->new_id : NULL;
 	s.files = res->sent.proof.entries;
-	s.bytes = res->sent.bytes;
+	s.bytes = res->sent_bytes;
 	s.ms = res->ms;
 	s.copy_ms = res->step_ms[STEP_PASSES] + res->step_ms[STEP_FINAL];
-	s.passes = res->sent.proof.entries ? 1 : -1;
+	s.downtime_ms = res->downtime_ms;
+	s.passes = res->passes ? (int)res->passes : -1;
+	if (res->passes > 1) {
+		s.resent = res->resent;
+		s.final_bytes = res->final_bytes;
+	}
 	s.streams = info.cipher_c2s ? 1 : -1;
 	s.compress = "none";
 	s.cipher = info.cipher_c2s;
@@ -296,14 +308,15 @@ run_one(struct run *r, const struct src_env *env, const struct plan_ct *ct,
 	int rc;
 
 	progress_label(r->progress, ct->word);
-	rc = back ? src_take_back(env, ct, back, &res, e)
-		  : src_migrate(env, ct, &res, e);
+	rc = back	   ? src_take_back(env, ct, back, &res, e)
+	     : r->o->abort ? src_give_up(env, ct, &res, e)
+			   : src_migrate(env, ct, &res, e);
 
 	/* A failure's one line is the caller's, on stderr; the summary of one
 	 * that changed something, or for a program, comes before. */
-	if (rc == 0 && back) {
-		printf("vzmigrate: taken back CT %s: session=%s\n",
-		       res.id ? res.id : ct->word, res.session);
+	if (rc == 0 && (back || r->o->abort)) {
+		printf("vzmigrate: %s CT %s: session=%s\n",
+		       back ? "taken back" : "given up", res.id ? res.id : ct->word, res.session);
 		fflush(stdout);
 	} else if (rc == 0 || r->o->json) {
 		tell(r, ct, &res, rc, e);

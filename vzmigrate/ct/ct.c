@@ -38,6 +38,23 @@ ct_state_name(enum ct_state s)
 	return "unknown";
 }
 
+enum ct_state
+ct_state_of(const char *name)
+{
+	for (int s = CT_STOPPED; name && s <= CT_SUSPENDED; s++) {
+		if (strcmp(ct_state_name((enum ct_state)s), name) == 0) {
+			return (enum ct_state)s;
+		}
+	}
+	return CT_STOPPED;
+}
+
+bool
+ct_state_is_up(enum ct_state s)
+{
+	return s == CT_RUNNING || s == CT_FROZEN || s == CT_MOUNTED;
+}
+
 const char *
 ct_mark_name(enum ct_mark m)
 {

@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "ct/ct.h"
 #include "fs/meta.h"
+#include "migrate/rounds.h"
 
 /* What becomes of the source copy after success (-r). */
 enum plan_remove {
@@ -27,6 +28,9 @@ struct plan {
 	const char *nodeps; /* checks that are not to end the run, or NULL */
 	enum plan_remove remove;
 	enum meta_policy metadata; /* what cannot be held there */
+	bool nostart;		   /* leave it stopped there */
+	struct rounds_limits rounds; /* of passes while it runs */
+	int64_t stop_ms;	   /* to stop when asked; then by force */
 	bool keep_dst;		   /* leave the staging area after a failure */
 	bool check_only;	   /* stop after the checks */
 };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * srcpass: the one pass over a stopped container, which is the final one too,
- * and the proof that the copy is whole (design.md section 7, steps 5 and 7).
+ * srcpass: the passes over a container while it runs, the final one when it
+ * is stopped, and the proof that the copy is whole (design.md section 7, steps
+ * 5 and 7). One that was stopped from the beginning gets the final one alone.
  * A thread carries the sender's counters to the progress display meanwhile.
  */
 #include "config.h"
@@ -14,15 +15,20 @@
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "base/fault.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "fs/beneath.h"
 #include "fs/mounts.h"
+#include "migrate/rounds.h"
 #include "migrate/srcpriv.h"
+#include "track/ledger.h"
 
 #define METER_MS 100
+#define NOTE_EVERY 5 /* times that */
 
 /* Carries counters; lives on src_pass's stack. */
 struct meter {
+	const struct src *m;
 	struct progress *to;
 	struct send_progress from; /* atomic counters of the sender */
 	uint64_t files, bytes;	   /* carried over already */
@@ -50,10 +56,13 @@ meter_thread(void *arg)
 	struct meter *t = arg;
 
 	pthread_mutex_lock(&t->lock);
-	while (!t->end) {
+	for (unsigned n = 1; !t->end; n++) {
 		struct timespec until;
 
 		meter_carry(t);
+		if (n % NOTE_EVERY == 0) {
+			src_note(t->m, t->files, t->bytes);
+		}
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_nsec += METER_MS * 1000000L;
 		if (until.tv_nsec >= 1000000000L) {
@@ -68,11 +77,12 @@ meter_thread(void *arg)
 
 /* A display that cannot be fed is no reason to stop. */
 static void
-meter_start(struct meter *t, struct progress *to)
+meter_start(struct meter *t, const struct src *m)
 {
 	memset(t, 0, sizeof(*t));
-	t->to = to;
-	if (!to) {
+	t->m = m;
+	t->to = m->env->progress;
+	if (!t->to) {
 		return;
 	}
 	pthread_mutex_init(&t->lock, NULL);
@@ -125,16 +135,31 @@ tell_mounts(const struct src *m, struct err *e)
 	return 0;
 }
 
-static int
-send(struct src *m, int rootfd, bool tame, struct err *e)
+static void
+count(struct src *m)
 {
-	struct msg_pass pass = { .number = 1, .final = true };
+	struct src_result *r = m->r;
+
+	r->passes++;
+	r->sent_bytes += r->sent.bytes;
+	if (r->passes > 1) {
+		r->resent += r->sent.bytes;
+	}
+}
+
+static int
+send(struct src *m, int rootfd, const struct msg_pass *pass, struct err *e)
+{
 	struct meter t;
 	struct send_opts o = { .progress = &t.from,
 			       .stop = m->env->stop,
 			       .drop_flags = m->drop_flags,
-			       .tame = tame };
-	int rc = srcconn_pass_begin(m->env->conn, &pass, e);
+			       .tame = m->tame,
+			       .ledger = m->ledger,
+			       .pass = pass->number,
+			       .final = pass->final,
+			       .live = !pass->final };
+	int rc = srcconn_pass_begin(m->env->conn, pass, e);
 
 	if (rc < 0) {
 		return rc;
@@ -144,14 +169,18 @@ send(struct src *m, int rootfd, bool tame, struct err *e)
 		return rc;
 	}
 	send_result_fini(&m->r->sent);
-	meter_start(&t, m->env->progress);
+	m->pass = pass->number;
+	src_note(m, 0, 0);
+	meter_start(&t, m);
 	rc = send_tree(rootfd, srcconn_link(m->env->conn),
 		       srcconn_key(m->env->conn), &o, &m->r->sent, e);
 	meter_stop(&t);
-	for (size_t i = 0; i < m->r->sent.nmounts; i++) {
+	count(m);
+	for (size_t i = 0; pass->number == 1 && i < m->r->sent.nmounts; i++) {
 		warn_mount(m, m->r->sent.mounts[i]);
 	}
-	return rc == 0 && tame ? tell_mounts(m, e) : rc;
+	return rc == 0 && m->tame && pass->number == 1 ? tell_mounts(m, e)
+						       : rc;
 }
 
 static bool
@@ -186,11 +215,10 @@ differs(struct src *m, int rootfd, const struct msg_proof *there, struct err *e)
 }
 
 static int
-prove(struct src *m, int rootfd, struct err *e)
+prove(struct src *m, int rootfd, const struct msg_pass *pass, struct err *e)
 {
-	struct msg_pass pass = { .number = 1, .final = true };
 	struct msg_proof there;
-	int rc = srcconn_pass_end(m->env->conn, &pass, &there, e);
+	int rc = srcconn_pass_end(m->env->conn, pass, &there, e);
 
 	rc = rc < 0 ? rc : fault_point("src.proof", e);
 	if (rc < 0) {
@@ -215,38 +243,135 @@ prove(struct src *m, int rootfd, struct err *e)
 static int
 copy_and_prove(struct src *m, struct err *e)
 {
-	bool tame;
-	cleanup(close_fd) int rootfd = beneath_open_tame(m->ct.tree, &tame, e);
-	int rc;
+	cleanup(close_fd) int rootfd =
+		beneath_open_tame(m->ct.tree, &m->tame, e);
+	struct msg_pass pass = { .number = m->r->passes + 1, .final = true };
+	int rc = rootfd < 0 ? rootfd : send(m, rootfd, &pass, e);
 
-	if (rootfd < 0) {
-		return rootfd;
+	/* One that was stopped already spent its time in the copy. */
+	if (rc == 0 && !m->ledger) {
+		rc = src_enter(m, STEP_FINAL, e);
 	}
-	rc = send(m, rootfd, tame, e);
-	rc = rc < 0 ? rc : src_enter(m, STEP_FINAL, e);
+	m->r->final_bytes = m->r->sent.sent_bytes + m->r->sent.reread_bytes;
 	if (rc == 0 && m->env->progress) {
 		progress_stage(m->env->progress, "proof");
 	}
-	return rc < 0 ? rc : prove(m, rootfd, e);
+	return rc < 0 ? rc : prove(m, rootfd, &pass, e);
+}
+
+static void
+show(struct src *m, const char *stage)
+{
+	struct progress *p = m->env->progress;
+
+	if (p) {
+		progress_stage(p, stage);
+		progress_total(p, m->total_files, m->total_bytes);
+		progress_resume(p);
+	}
+}
+
+static void
+hide(struct src *m)
+{
+	if (m->env->progress) {
+		progress_pause(m->env->progress);
+	}
 }
 
 int
 src_pass(struct src *m, struct err *e)
 {
-	struct progress *p = m->env->progress;
+	int rc = src_enter(m, m->ledger ? STEP_FINAL : STEP_PASSES, e);
+
+	if (rc < 0) {
+		return rc;
+	}
+	show(m, m->ledger ? "last pass" : "copy");
+	rc = copy_and_prove(m, e);
+	hide(m);
+	return rc;
+}
+
+/* ---- while it runs ---- */
+
+/* What a pass costs in which nothing changed: the sender's number has in it
+ * what was read besides, so that it is only a bound. */
+#define WALK_MS(entries) ((int64_t)((entries) / 500) + 5)
+
+static int
+one_round(struct src *m, int rootfd, struct rounds_pass *cost, struct err *e)
+{
+	struct msg_pass pass = { .number = m->r->passes + 1, .final = false };
+	struct send_result *s = &m->r->sent;
+	int64_t from = io_now_ms();
+	struct msg_proof none;
+	int rc = send(m, rootfd, &pass, e);
+
+	rc = rc < 0 ? rc : fault_point("src.round", e);
+	rc = rc < 0 ? rc
+		    : srcconn_pass_end(m->env->conn, &pass, &none, e);
+	/* So that in the downtime only what is new has to reach the disk. */
+	rc = rc < 0 ? rc : srcconn_plain(m->env->conn, MSG_SYNC, e);
+	if (rc < 0) {
+		return rc;
+	}
+	ledger_commit(m->ledger);
+	*cost = (struct rounds_pass){ io_now_ms() - from, s->walk_ms };
+	if (cost->walk_ms > WALK_MS(m->total_files)) {
+		cost->walk_ms = WALK_MS(m->total_files);
+	}
+	log_info("pass %u: %llu entries changed, %llu bytes sent, %llu read "
+		 "to compare, %llu files to be looked at again, %lld ms, of "
+		 "it the walk %lld",
+		 pass.number, (unsigned long long)s->changed_entries,
+		 (unsigned long long)s->bytes,
+		 (unsigned long long)s->reread_bytes,
+		 (unsigned long long)s->suspects, (long long)cost->ms,
+		 (long long)s->walk_ms);
+	return 0;
+}
+
+static int
+rounds(struct src *m, int rootfd, struct err *e)
+{
+	const struct rounds_limits *l = &m->env->plan->rounds;
+	struct rounds_pass cost[ROUNDS_LIMIT];
+	int64_t expect = 0;
+	unsigned n = 0;
+	char stage[32];
+	int rc;
+
+	do {
+		rc = src_stopped(m, e);
+		snprintf(stage, sizeof(stage), n ? "pass %u" : "copy", n + 1);
+		show(m, stage);
+		rc = rc < 0 ? rc : one_round(m, rootfd, &cost[n], e);
+		hide(m);
+	} while (rc == 0 && ++n < ROUNDS_LIMIT &&
+		 rounds_another(cost, n, l, &expect));
+	if (rc == 0) {
+		log_info("%u %s while it runs; the last is expected to take "
+			 "%lld ms",
+			 n, n == 1 ? "pass" : "passes", (long long)expect);
+	}
+	return rc;
+}
+
+int
+src_rounds(struct src *m, struct err *e)
+{
+	cleanup(close_fd) int rootfd = -1;
 	int rc = src_enter(m, STEP_PASSES, e);
 
 	if (rc < 0) {
 		return rc;
 	}
-	if (p) {
-		progress_stage(p, "copy");
-		progress_total(p, m->total_files, m->total_bytes);
-		progress_resume(p);
+	rootfd = beneath_open_tame(m->ct.tree, &m->tame, e);
+	if (rootfd < 0) {
+		return rootfd;
 	}
-	rc = copy_and_prove(m, e);
-	if (p) {
-		progress_pause(p);
-	}
-	return rc;
+	m->ledger = ledger_new(srcconn_key(m->env->conn), e);
+	rc = m->ledger ? rounds(m, rootfd, e) : E_NOMEM;
+	return rc < 0 ? rc : fault_point("src.synced", e);
 }

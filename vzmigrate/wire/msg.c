@@ -467,7 +467,11 @@ msg_get_take_over(const void *body, size_t len, struct msg_take_over *m,
 	*m = (struct msg_take_over){ 0 };
 	dec_init(&d, body, len);
 	m->epoch = dec_u32(&d);
-	m->start = get_bool(&d);
+	m->start = dec_u8(&d);
+	if (m->start && m->start != CT_RUNNING && m->start != CT_FROZEN &&
+	    m->start != CT_MOUNTED) {
+		d.rc = E_PROTOCOL;
+	}
 	return dec_end(&d, "take-over", e);
 }
 
@@ -476,6 +480,7 @@ msg_put_take_over_reply(struct enc *n, const struct msg_take_over_reply *m)
 {
 	enc_u8(n, m->state);
 	enc_str(n, m->tree);
+	enc_u64(n, m->since_ms);
 }
 
 int
@@ -492,6 +497,7 @@ msg_get_take_over_reply(const void *body, size_t len,
 		d.rc = E_PROTOCOL;
 	}
 	m->tree = dec_str_needed(&d, MSG_TEXT_MAX);
+	m->since_ms = dec_u64(&d);
 	rc = dec_end(&d, "reply to take-over", e);
 	if (rc < 0) {
 		msg_take_over_reply_fini(m);

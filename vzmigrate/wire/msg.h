@@ -35,7 +35,7 @@ enum msg_method {
 			       read back */
 	MSG_PROOF_LIST = 8, /* proof_list; proof_list_reply. After a mismatch:
 			       the agent's digests, a page at a time */
-	MSG_SYNC = 9,	    /* -; -. What was written is on disk */
+	MSG_SYNC = 9,	    /* -; -. What the passes wrote is on disk */
 	MSG_TAKE_OVER = 10, /* take_over; take_over_reply */
 	MSG_NEVER = 11,	    /* -; state. Make it sure that it never runs here */
 	MSG_ABORT = 12,	    /* abort; state. Give up: delete or keep */
@@ -139,12 +139,17 @@ struct msg_proof_list {
 
 struct msg_take_over {
 	uint32_t epoch;
-	bool start; /* start it, and see that it lives */
+	uint8_t start; /* 0: leave it stopped; else the enum ct_state to bring
+			  it into, and to see it live in */
 };
+
+#define MSG_UP_UNKNOWN UINT64_MAX
 
 struct msg_take_over_reply {
 	uint8_t state; /* enum msg_dst_state */
 	char *tree;    /* where it is now */
+	uint64_t since_ms; /* it is up for so long; MSG_UP_UNKNOWN: not known,
+			      or not started */
 };
 
 struct msg_abort {

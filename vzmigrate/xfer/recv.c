@@ -8,6 +8,12 @@
  * name must exist), flags that would forbid them, and directories' metadata
  * (everything made in a directory changes its times). State: one struct, the
  * queue and lists under `lock`; tables have their own locks.
+ *
+ * A later pass has new directories' ids, so a new table of them; the map of
+ * inodes and the losses stay. Both are by inode number, and a file system
+ * gives a number out again when its inode is gone. So whoever makes an inode
+ * puts its entry in place of what may be there; what is there of an inode that
+ * is gone is never asked for.
  */
 #include "xfer/recv.h"
 
@@ -26,6 +32,7 @@
 #include "fs/beneath.h"
 #include "fs/content.h"
 #include "wire/tree.h"
+#include "xfer/blocktab.h"
 #include "xfer/dirtab.h"
 #include "xfer/inomap.h"
 #include "xfer/losses.h"
@@ -53,6 +60,12 @@ struct receiver {
 	struct recv_files *files; /* large ones under way */
 	struct recv_late *late;	  /* what waits for recv_finish */
 	struct losses *losses;	  /* what the file system refused */
+	bool track;		  /* as in recv_opts */
+	bool update;		  /* a pass after the first */
+	bool finished;		  /* recv_finish did it all */
+	bool older_dirty;	  /* passes before this are not on disk */
+	bool synced;		  /* this one is */
+	uint32_t root_flags;
 	recv_done_fn *done;	  /* may be NULL */
 	recv_fault_fn *fault;	  /* may be NULL */
 	void *arg;
@@ -123,15 +136,22 @@ stat_of(int dirfd, const char *name, int fd, struct stat *st, struct err *e)
 	return rc < 0 ? err_sys(e, errno, "cannot stat what was written") : 0;
 }
 
+/* v->blocks is taken over, also on error. */
 static int
 note_inode(struct receiver *r, int dirfd, const char *name, int fd,
-	   uint32_t group, const struct digest *content, struct err *e)
+	   const struct inomap_value *v, struct err *e)
 {
-	struct inomap_value v = { group, *content };
 	struct stat st;
 	int rc = stat_of(dirfd, name, fd, &st, e);
 
-	return rc < 0 ? rc : inomap_add(r->inodes, st.st_ino, &v, NULL, e);
+	if (rc == 0) {
+		rc = r->update ? inomap_put(r->inodes, st.st_ino, v, e)
+			       : inomap_add(r->inodes, st.st_ino, v, NULL, e);
+	}
+	if (rc < 0) {
+		blocktab_free(v->blocks);
+	}
+	return rc;
 }
 
 /* Remember what was not applied. */
@@ -172,6 +192,15 @@ apply(struct receiver *r, int dirfd, uint32_t dir, const char *name, int fd,
 	}
 	if (r->policy == META_STRICT) {
 		return meta_apply(dirfd, name, fd, &now, NULL, e);
+	}
+	if (losses_any(r->losses)) {
+		struct stat st;
+
+		rc = stat_of(dirfd, name, fd, &st, e);
+		if (rc < 0) {
+			return rc;
+		}
+		losses_forget(r->losses, st.st_ino);
 	}
 	meta_loss_init(&loss);
 	rc = meta_apply(dirfd, name, fd, &now, &loss, e);
@@ -220,49 +249,55 @@ static int
 do_regular(struct receiver *r, int dirfd, const char *name,
 	   const struct tree_record *rec, struct tree_in *in, struct err *e)
 {
-	struct digest content = { 0 };
-	cleanup(close_fd) int fd =
-		beneath_open(dirfd, name, O_WRONLY | O_CREAT | O_EXCL,
-			     meta_fresh_mode(&rec->meta), e);
+	struct inomap_value v = { .group = rec->linked ? rec->id : 0 };
+	cleanup(close_fd) int fd = recv_file_create(
+		dirfd, name, meta_fresh_mode(&rec->meta), r->update, e);
 	int rc = fd < 0 ? fd : 0;
 
-	if (rc == 0 && (rec->meta.flags || rec->meta.projid)) {
+	/* In an update the directory may pass flags on. */
+	if (rc == 0 && (rec->meta.flags || rec->meta.projid || r->update)) {
 		rc = recv_file_early(fd, &rec->meta, r->policy, e);
 	}
 	if (rc == 0) {
-		rc = write_pieces(r, fd, rec, in, &content, e);
+		rc = write_pieces(r, fd, rec, in, &v.content, e);
 	}
-	if (rc == 0 && r->policy == META_STRICT && !rec->meta.flags) {
+	/* In pass 1 nothing is inherited yet. */
+	if (rc == 0 && r->policy == META_STRICT && !r->update &&
+	    !rec->meta.flags) {
 		rc = meta_apply_fresh(fd, &rec->meta, &r->fresh, e);
 	} else if (rc == 0) {
 		rc = apply(r, dirfd, rec->dir, name, fd, &rec->meta,
 			   rec->linked, e);
 	}
 	if (rc >= 0) {
-		rc = note_inode(r, dirfd, name, fd, rec->linked ? rec->id : 0,
-				&content, e);
+		rc = note_inode(r, dirfd, name, fd, &v, e);
 	}
 	/* A delayed write's ENOSPC or EIO may come only now (D4). */
 	if (rc == 0 && close(steal_fd(&fd)) < 0) {
 		rc = err_sys(e, errno, "cannot close");
 	}
-	return rc;
+	return rc < 0 ? rc : recv_late_touched(r->late, rec->dir, name, e);
 }
 
 static int
 do_special(struct receiver *r, int dirfd, const char *name,
 	   const struct tree_record *rec, struct err *e)
 {
-	struct digest none = { 0 };
+	struct inomap_value v = { .group = rec->linked ? rec->id : 0 };
 	int rc = meta_mknod(dirfd, name, &rec->meta, e);
 
+	if (rc == E_EXISTS && r->update) {
+		rc = dirtab_displace(dirfd, name, e);
+		rc = rc < 0 ? rc : meta_mknod(dirfd, name, &rec->meta, e);
+	}
 	if (rc == 0) {
 		rc = apply(r, dirfd, rec->dir, name, -1, &rec->meta,
 			   rec->linked, e);
 	}
-	if (rc >= 0 && rec->linked) {
-		rc = note_inode(r, dirfd, name, -1, rec->id, &none, e);
+	if (rc >= 0 && (rec->linked || r->update)) {
+		rc = note_inode(r, dirfd, name, -1, &v, e);
 	}
+	recv_late_touched_special(r->late);
 	return rc < 0 ? rc : 0;
 }
 
@@ -299,6 +334,73 @@ do_entry(struct worker *w, struct tree_record *rec, struct tree_in *in,
 	return rc;
 }
 
+/* ---- records of later passes ---- */
+
+static int
+do_remove(struct worker *w, const struct tree_record *rec, struct err *e)
+{
+	char name[256];
+	int dirfd = dirtab_open(w->r->dirs, &w->dirs, rec->dir, 1, e);
+
+	if (dirfd < 0) {
+		return dirfd;
+	}
+	memcpy(name, rec->name, rec->name_len);
+	name[rec->name_len] = '\0';
+	return dirtab_displace(dirfd, name, e);
+}
+
+/* The inode must be of the group that the record says, or whoever sent it
+ * knows another tree than this one. */
+static int
+check_group(struct receiver *r, int dirfd, const char *name,
+	    const struct tree_record *rec, struct err *e)
+{
+	struct inomap_value v = { 0 };
+	struct stat st;
+	int rc = stat_of(dirfd, name, -1, &st, e);
+
+	if (rc == 0) {
+		inomap_get(r->inodes, st.st_ino, &v);
+	}
+	if (rc == 0 && v.split) {
+		rc = recv_file_split_error(e);
+	}
+	if (rc == 0 && v.group != (rec->linked ? rec->id : 0)) {
+		rc = err_set(e, E_PROTOCOL,
+			     "metadata for a name of another group");
+	}
+	return rc;
+}
+
+static int
+do_meta(struct worker *w, const struct tree_record *rec, struct err *e)
+{
+	struct receiver *r = w->r;
+	char name[256];
+	int rc, dirfd = dirtab_open(r->dirs, &w->dirs, rec->dir, 0, e);
+
+	if (dirfd < 0) {
+		return dirfd;
+	}
+	memcpy(name, rec->name, rec->name_len);
+	name[rec->name_len] = '\0';
+	rc = check_group(r, dirfd, name, rec, e);
+	/* No name is going to be linked to it in this pass, so its flags need
+	 * not wait. */
+	if (rc == 0) {
+		rc = apply(r, dirfd, rec->dir, name, -1, &rec->meta, false, e);
+	}
+	if (rc < 0) {
+		return rc;
+	}
+	if (rec->meta.type == FS_REG) {
+		return recv_late_touched(r->late, rec->dir, name, e);
+	}
+	recv_late_touched_special(r->late);
+	return 0;
+}
+
 /* ---- large files ---- */
 
 static int
@@ -311,14 +413,19 @@ finish_file(struct receiver *r, struct recv_file *f, int dirfd, struct err *e)
 		return 0;
 	}
 	rc = apply(r, dirfd, recv_file_dir(f), recv_file_name(f), w.fd, w.meta,
-		   w.linked, e);
-	if (rc >= 0) {
-		rc = note_inode(r, dirfd, recv_file_name(f), w.fd,
-				w.linked ? w.id : 0, &w.content, e);
+		   w.v.group && !w.in_place, e);
+	if (rc < 0) {
+		blocktab_free(w.v.blocks);
+		return rc;
 	}
-	if (rc >= 0 && w.linked) {
-		rc = recv_late_first(r->late, w.id, recv_file_dir(f),
+	rc = note_inode(r, dirfd, recv_file_name(f), w.fd, &w.v, e);
+	if (rc >= 0 && w.v.group && !w.in_place) {
+		rc = recv_late_first(r->late, w.v.group, recv_file_dir(f),
 				     recv_file_name(f), e);
+	}
+	if (rc >= 0) {
+		rc = recv_late_touched(r->late, recv_file_dir(f),
+				       recv_file_name(f), e);
 	}
 	return rc < 0 ? rc : recv_file_finish(r->files, f, e);
 }
@@ -335,8 +442,9 @@ do_file(struct worker *w, uint32_t id, const struct tree_record *rec,
 	if (rc < 0) {
 		return rc;
 	}
-	dirfd = dirtab_open(r->dirs, &w->dirs, recv_file_dir(f), 1, e);
-	rc = dirfd < 0 ? dirfd : recv_file_open(f, dirfd, r->policy, e);
+	dirfd = dirtab_open(r->dirs, &w->dirs, recv_file_dir(f),
+			    !recv_file_in_place(f), e);
+	rc = dirfd < 0 ? dirfd : recv_file_open(r->files, f, dirfd, e);
 	if (rc >= 0) {
 		rc = rec ? recv_file_end(f, rec, e)
 			 : recv_file_chunk(f, &r->key, off, data, len,
@@ -392,6 +500,16 @@ do_record(struct worker *w, struct tree_record *rec, struct tree_in *in,
 		break;
 	case TREE_FILE_END:
 		return do_file(w, rec->id, rec, 0, NULL, 0, e);
+	case TREE_REMOVE:
+	case TREE_META:
+		if (!w->r->update) {
+			return err_set(e, E_PROTOCOL,
+				       "a change of something in the first "
+				       "pass");
+		}
+		rc = rec->kind == TREE_META ? do_meta(w, rec, e)
+					    : do_remove(w, rec, e);
+		break;
 	default:
 		return err_set(e, E_PROTOCOL, "a definition in a batch's body");
 	}
@@ -499,8 +617,10 @@ take_defs(struct receiver *r, struct pool_frame *f, struct err *e)
 		if (rec.kind == TREE_DIR) {
 			rc = dirtab_define(r->dirs, rec.id, rec.dir, rec.name,
 					   rec.name_len, e);
-		} else if (rec.kind == TREE_FILE) {
+		} else if (rec.kind == TREE_FILE || rec.kind == TREE_UPDATE) {
 			rc = recv_file_define(r->files, &rec, e);
+		} else if (rec.kind == TREE_HOLE) {
+			rc = recv_file_hole(r->files, &rec, e);
 		} else {
 			rc = err_set(e, E_PROTOCOL,
 				     "an entry among definitions");
@@ -584,12 +704,16 @@ recv_new(int rootfd, const struct digest_key *key, const struct recv_opts *o,
 	r->key = *key;
 	r->policy = o->policy;
 	meta_fresh_probe(rootfd, &r->fresh);
+	r->track = o->track;
 	r->queue_tail = &r->queue;
-	r->dirs = dirtab_new(rootfd, e);
+	r->dirs = dirtab_new(rootfd, false, e);
 	r->inodes = r->dirs ? inomap_new(e) : NULL;
-	r->files = r->inodes ? recv_files_new(e) : NULL;
+	r->files = r->inodes
+			   ? recv_files_new(r->inodes, o->policy, o->track, e)
+			   : NULL;
 	r->losses = r->files ? losses_new(e) : NULL;
-	r->late = r->losses ? recv_late_new(r->dirs, r->inodes, r->losses, e)
+	r->late = r->losses ? recv_late_new(r->dirs, r->inodes, r->losses,
+					    false, e)
 			    : NULL;
 	rc = r->late ? start_workers(r, worker_count(o), e) : E_NOMEM;
 	if (rc < 0) {
@@ -650,13 +774,74 @@ recv_finish(struct receiver *r, struct err *e)
 	}
 	rc = recv_late_run(r->late, r->policy, e);
 	losses_report(r->losses);
+	recv_late_root_flags(r->late, &r->root_flags);
+	r->finished = rc == 0;
+	return rc;
+}
+
+int
+recv_update(struct receiver *r, struct err *e)
+{
+	struct recv_late *late;
+	struct dirtab *dirs;
+
+	recv_drain(r);
+	if (r->failed.code) {
+		if (e) {
+			*e = r->failed;
+		}
+		return r->failed.code;
+	}
+	if (!r->finished || !r->track) {
+		return err_set(e, E_STATE, "no pass may follow");
+	}
+	dirs = dirtab_new(r->rootfd, true, e);
+	late = dirs ? recv_late_new(dirs, r->inodes, r->losses, true, e)
+		    : NULL;
+	if (!late) {
+		dirtab_free(dirs);
+		return e ? e->code : E_NOMEM;
+	}
+	/* The workers are idle, and look at nothing of this before they are
+	 * given a frame, under the lock. */
+	pthread_mutex_lock(&r->lock);
+	for (unsigned i = 0; i < r->nworkers; i++) {
+		dircache_fini(&r->workers[i].dirs);
+	}
+	recv_late_free(r->late);
+	dirtab_free(r->dirs);
+	r->late = late;
+	r->dirs = dirs;
+	r->update = true;
+	r->finished = false;
+	r->older_dirty = r->older_dirty || !r->synced;
+	r->synced = false;
+	pthread_mutex_unlock(&r->lock);
+	recv_files_update(r->files);
+	return 0;
+}
+
+int
+recv_sync(struct receiver *r, struct err *e)
+{
+	int rc = 0;
+
+	if (r->synced && !r->older_dirty) {
+		return 0;
+	}
+	if (r->older_dirty || !recv_late_sync(r->late, &rc, e)) {
+		rc = syncfs(r->rootfd) < 0 ? err_sys(e, errno, "cannot sync")
+					   : 0;
+	}
+	r->synced = r->synced || rc == 0;
+	r->older_dirty = r->older_dirty && rc < 0;
 	return rc;
 }
 
 uint32_t
 recv_root_flags(const struct receiver *r)
 {
-	return recv_late_root_flags(r->late);
+	return r->root_flags;
 }
 
 int

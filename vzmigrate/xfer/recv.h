@@ -2,7 +2,7 @@
 /*
  * recv: the receiver's half of the pump: unframes tree records, writes files
  * with a pool of workers, applies directories' metadata last, and reads all
- * back for the proof.
+ * back for the proof. One receiver serves all passes over a tree.
  */
 #ifndef XFER_RECV_H
 #define XFER_RECV_H
@@ -21,9 +21,10 @@ struct receiver;
 struct recv_opts {
 	unsigned workers; /* 0: as many as processors, 2 to 8 */
 	enum meta_policy policy;
+	bool track; /* more passes may follow: keep what they need */
 };
 
-/* A receiver for the empty directory `rootfd` (borrowed until free). */
+/* A receiver for the first pass, into the empty directory `rootfd` (borrowed until free). */
 int recv_new(int rootfd, const struct digest_key *key,
 	     const struct recv_opts *o, struct receiver **r, struct err *e);
 
@@ -48,6 +49,21 @@ void recv_drain(struct receiver *r);
  * excepted: recv_root_flags). 0, or the first fault of the pass. Blocks.
  */
 int recv_finish(struct receiver *r, struct err *e);
+
+/*
+ * Begin another pass, an update of what the passes before made: after a
+ * recv_finish that succeeded, of a receiver made with `track`. E_STATE, the
+ * fault of an earlier pass, E_NOMEM, E_SYSTEM.
+ */
+int recv_update(struct receiver *r, struct err *e);
+
+/*
+ * After recv_finish: have on disk what the passes since the last recv_sync
+ * wrote. After one update of modest size that is done file by file, so that
+ * nobody else's dirty pages are waited for; else by syncfs. Nothing is done
+ * twice. Blocks. E_SYSTEM, E_NOSPACE.
+ */
+int recv_sync(struct receiver *r, struct err *e);
 
 /* Walk what was written, read its metadata back, join it with the content
  * digests of what was written. Blocks. */
