@@ -50,6 +50,11 @@ int srcsession_find(const char *word, const struct ct_kind *kind,
 int srcsession_open(const char *kind, const char *id, struct srcsession **s,
 		    struct err *e);
 
+/* The session's directory and its path for messages; borrowed until
+ * srcsession_close. */
+int srcsession_dirfd(const struct srcsession *s);
+const char *srcsession_dir(const struct srcsession *s);
+
 /* Borrowed until the next srcsession_begin, _put_away or _close. In state NEW
  * the id is there already, the facts are not. */
 enum steps_state srcsession_state(const struct srcsession *s);
