@@ -26,8 +26,10 @@ struct src_env {
 	const char *log_dir; /* where each migration's log goes; NULL:
 				none */
 	struct progress
-		*progress;	  /* paused; shown during the passes. Or NULL */
-	const volatile int *stop; /* set by a signal; or NULL */
+		*progress; /* paused; shown during the passes. Or NULL */
+	struct compress *compress; /* or NULL: nothing is compressed */
+	struct limit *limit;	   /* of the connection's rate; or NULL */
+	const volatile int *stop;  /* set by a signal; or NULL */
 	/* In doubt about the destination: so many attempts to reach it, the
 	 * first pause in ms; it doubles each time. */
 	unsigned tries;
@@ -51,6 +53,9 @@ struct src_result {
 	char *kept;	 /* where the source copy is; owned; NULL: gone */
 	char *log_path;	 /* owned; or NULL */
 	struct send_result sent;
+	/* Of its content frames: before compression, after it, and how many
+	 * were compressed. */
+	uint64_t raw_bytes, wire_bytes, packed;
 	bool verified; /* the proof was compared in this run */
 	int64_t ms;    /* of the whole */
 	int64_t step_ms[STEP_LAST + 1];

@@ -10,6 +10,7 @@
 
 #include "migrate/hostid.h"
 #include "migrate/src.h"
+#include "migrate/srccontrol.h"
 #include "report/logfile.h"
 
 /* One migration at work; lives on src_migrate's stack. */
@@ -32,6 +33,7 @@ struct src {
 	struct msg_open_reply place; /* of the last OPEN; owned */
 	uint32_t drop_flags;	     /* inode flags that mean nothing there */
 	uint64_t total_files, total_bytes; /* as surveyed, for the display */
+	struct srccontrol *control; /* NULL: not made yet, or not possible */
 	enum steps_step step;
 	int64_t step_from_ms;
 	struct logfile *log; /* or NULL */

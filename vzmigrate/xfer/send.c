@@ -36,8 +36,9 @@
 #include "xfer/inomap.h"
 #include "xfer/proof.h"
 #include "xfer/send_dirs.h"
+#include "xfer/send_ship.h"
 
-#define THREADS_MAX 8
+#define THREADS_MAX COMPRESS_LANES
 /* Files up to this size travel inside a batch. */
 #define INLINE_MAX (128u << 10)
 #define DEFS_MAX (12u << 10)
@@ -113,7 +114,7 @@ flush(struct pass *p, struct lane *n, struct err *e)
 		pool_put(f);
 		return rc;
 	}
-	rc = link_send(p->l, f, e);
+	rc = send_ship(p->o->compress, (unsigned)(n - p->lane), p->l, f, e);
 	n->link_failed = rc < 0;
 	if (rc == 0) {
 		/* Queued behind this frame, others may rely on them. */
@@ -442,7 +443,7 @@ send_chunk(struct pass *p, struct lane *n, struct item *it, uint32_t id,
 	}
 	proof_piece(p->key, off, to + TREE_CHUNK_HEAD, len, &it->content);
 	f->len = (uint32_t)(TREE_CHUNK_HEAD + len);
-	rc = link_send(p->l, f, e);
+	rc = send_ship(p->o->compress, (unsigned)(n - p->lane), p->l, f, e);
 	n->link_failed = rc < 0;
 	return rc;
 }
