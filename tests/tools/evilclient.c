@@ -28,6 +28,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "base/buf.h"
 #include "base/digest.h"
@@ -44,6 +45,7 @@ static int in = -1, out = -1; /* to the agent, from it */
 static pid_t child;
 static uint32_t last_id;
 static uint32_t epoch;
+static uint32_t caps_wanted; /* in HELLO */
 static const char *kind, *id, *place;
 static uint8_t session[MSG_ID_LEN];
 static struct buf got; /* read, not parsed */
@@ -318,6 +320,7 @@ static void
 hello_as(uint32_t proto, uint32_t keepalive)
 {
 	struct msg_hello m = { .proto = proto,
+			       .caps = caps_wanted,
 			       .version = (char *)"evil",
 			       .keepalive_ms = keepalive };
 	BODY(b, n);
@@ -1067,6 +1070,56 @@ c_zstd(void)
 	pass(MSG_PASS_END, true);
 }
 
+/* A CHUNK whose content is `z`, compression being agreed on. */
+static void
+zstd_chunk(const void *z, size_t len)
+{
+	uint8_t head[TREE_CHUNK_HEAD] = { 1 };
+
+	caps_wanted = FRAME_CAP_ZSTD;
+	to_pass();
+	tree_put_file(&defs, 1, TREE_ROOT, "f", 1,
+		      &(struct meta){ .type = FS_REG, .size = 1 << 30 });
+	send_batch();
+	send_head(sizeof(head) + (uint32_t)len, FRAME_CHUNK, FRAME_F_ZSTD, 0);
+	send_raw(head, sizeof(head));
+	send_raw(z, len);
+	pass(MSG_PASS_END, true);
+}
+
+static void
+c_zstd_junk(void)
+{
+	zstd_chunk("0123456789abcdef", 16);
+}
+
+/* 64 MB of nothing in a few KB. */
+static void
+c_zstd_bomb(void)
+{
+	static uint8_t z[1 << 16];
+	size_t len = 64 << 20, n;
+	void *zeros = calloc(1, len);
+
+	if (!zeros) {
+		die("calloc");
+	}
+	n = ZSTD_compress(z, sizeof(z), zeros, len, 3);
+	free(zeros);
+	zstd_chunk(z, n);
+}
+
+/* No content is ever in such a frame. */
+static void
+c_zstd_request(void)
+{
+	caps_wanted = FRAME_CAP_ZSTD;
+	hello();
+	send_head(6, FRAME_REQUEST, FRAME_F_ZSTD, 0);
+	send_raw("\1\0\0\0\2\0", 6);
+	wait_reply("request", NULL);
+}
+
 static void
 c_no_hello(void)
 {
@@ -1545,6 +1598,9 @@ static const struct row {
 	{ "frame-of-agent", c_frame_of_agent },
 	{ "frame-cut", c_frame_cut },
 	{ "zstd", c_zstd },
+	{ "zstd-bomb", c_zstd_bomb },
+	{ "zstd-junk", c_zstd_junk },
+	{ "zstd-request", c_zstd_request },
 	{ "no-hello", c_no_hello },
 	{ "hello-twice", c_hello_twice },
 	{ "hello-version", c_hello_version },

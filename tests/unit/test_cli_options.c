@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "cli/exitcode.h"
 #include "cli/options.h"
+#include "xfer/compress.h"
 
 #define ARGS_MAX 16
 
@@ -97,9 +98,16 @@ static const struct {
 	{ "-c host 1", "-c/--compact: " },
 	{ "--compact host 1", "-c/--compact: " },
 	{ "-s host 1", "-s/--snapshot: " },
-	{ "--compress host 1", "--compress: " },
-	{ "--limit-speed=9 host 1", "-l/--limit-speed: " },
-	{ "-l root host 1", "-l/--limit-speed: " },
+	{ "--compress=0 host 1", "--compress: '0' is not a level" },
+	{ "--compress=20 host 1", "--compress: '20' is not a level" },
+	{ "--compress=x host 1", "--compress: 'x' is not a level" },
+	{ "--compress=3x host 1", "--compress: '3x' is not a level" },
+	{ "--compress= host 1", "--compress: '' is not a level" },
+	{ "--nocompress=1 host 1", "--nocompress takes no value" },
+	{ "--limit-speed=9 host 1", "-l/--limit-speed: '9' is not a rate" },
+	{ "--limit-speed=-1 host 1", "-l/--limit-speed: '-1' is not a rate" },
+	{ "--limit-speed= host 1", "-l/--limit-speed: '' is not a rate" },
+	{ "-l root host 1", "-l/--limit-speed: 'root' is not a rate" },
 	{ "--timeout=9 host 1", "--timeout: " },
 	{ "--keep-images host 1", "--keep-images: " },
 	{ "--keeper host 1", "--keeper: " },
@@ -294,26 +302,53 @@ test_switches(void **state)
 	options_fini(&p.o);
 }
 
+static void
+test_rate_and_compression(void **state)
+{
+	static const struct {
+		const char *line;
+		int compress;
+		uint64_t limit;
+	} t[] = {
+		{ "h 1", COMPRESS_AUTO, 0 },
+		{ "--compress h 1", COMPRESS_DEFAULT, 0 },
+		{ "--compress=1 h 1", 1, 0 },
+		{ "--compress=19 h 1", 19, 0 },
+		{ "--nocompress h 1", COMPRESS_OFF, 0 },
+		{ "--nocompress --compress=5 h 1", 5, 0 },
+		{ "--limit-speed=10M h 1", COMPRESS_AUTO, 10 << 20 },
+		{ "-l 1.5G h 1", COMPRESS_AUTO, 3u << 29 },
+		{ "-l 1024 h 1", COMPRESS_AUTO, 1024 },
+		{ "-l none h 1", COMPRESS_AUTO, 0 },
+		{ "-l 0 h 1", COMPRESS_AUTO, 0 },
+	};
+	struct parsed p;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		parse(&p, t[i].line);
+		assert_int_equal(p.rc, 0);
+		assert_int_equal(p.o.plan.compress, t[i].compress);
+		assert_int_equal(p.o.plan.limit_speed, t[i].limit);
+		assert_false(p.o.plan.limit_cutover);
+		options_fini(&p.o);
+	}
+	parse(&p, "-l 1M --limit-cutover h 1");
+	assert_int_equal(p.rc, 0);
+	assert_true(p.o.plan.limit_cutover);
+	options_fini(&p.o);
+}
+
 /* Of the namesakes, meaning nothing here or so anyway. */
 static void
 test_accepted(void **state)
 {
 	static const char *const lines[] = {
-		"--ssh-mux h 1",
-		"-f h 1",
-		"--nodeps h 1",
-		"-fcpu h 1",
-		"-f=all h 1",
-		"--nodeps=cpu,ipv6 h 1",
-		"--nostart h 1",
-		"--nodeps=all h 1",
-		"--nodeps=cpu_check h 1",
-		"--nocompress h 1",
-		"-W h 1",
-		"--whole-file h 1",
-		"-b h 1",
-		"--batch h 1",
-		"--streams=1 h 1",
+		"--ssh-mux h 1", "-f h 1",	     "--nodeps h 1",
+		"-fcpu h 1",	 "-f=all h 1",	     "--nodeps=cpu,ipv6 h 1",
+		"--nostart h 1", "--nodeps=all h 1", "--nodeps=cpu_check h 1",
+		"-W h 1",	 "--whole-file h 1", "-b h 1",
+		"--batch h 1",	 "--streams=1 h 1",
 	};
 
 	(void)state;
@@ -499,6 +534,7 @@ main(void)
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_switches),
+		cmocka_unit_test(test_rate_and_compression),
 		cmocka_unit_test(test_accepted),
 		cmocka_unit_test(test_actions),
 		cmocka_unit_test(test_help),

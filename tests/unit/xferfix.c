@@ -94,8 +94,8 @@ agent_thread(void *arg)
 	static const struct server_ops ops = { on_request, on_hello };
 	struct xferfix *x = arg;
 
-	x->served =
-		server_run(x->fds[1], x->fds[1], 0, &ops, x, &x->served_err);
+	x->served = server_run(x->fds[1], x->fds[1], x->agent_caps, &ops, x,
+			       &x->served_err);
 	recv_free(x->r);
 	x->r = NULL;
 	close(x->fds[1]);
@@ -108,7 +108,9 @@ xferfix_open(struct xferfix *x, int rootfd, uint32_t keepalive_ms,
 {
 	struct link_opts o = { .greeting_ms = 10000,
 			       .keepalive_ms = keepalive_ms,
-			       .host = "b" };
+			       .host = "b",
+			       .caps = x->caps,
+			       .limit = x->limit };
 	struct msg_hello_reply hello;
 	struct bytechan *c;
 	int rc;

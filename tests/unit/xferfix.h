@@ -18,6 +18,8 @@ struct xferfix {
 	int rootfd; /* destination; borrowed */
 	struct digest_key key;
 	enum meta_policy policy;
+	uint32_t agent_caps, caps; /* that the two sides have */
+	struct limit *limit;	   /* of the client; borrowed; or NULL */
 	/* Called in PASS_END between the writing and the read-back; may be
 	 * NULL. */
 	void (*before_proof)(int rootfd);

@@ -14,6 +14,9 @@
 
 #include "cipher/probe.h"
 #include "cli/exitcode.h"
+#include "migrate/srccontrol.h"
+#include "xfer/compress.h"
+#include "xfer/zframe.h"
 
 #define PROBE_MIN_MS 100
 #define PROBE_MAX_MS 600000
@@ -58,6 +61,10 @@ enum id {
 	ID_STATUS,
 	ID_NODEPS,
 	ID_STREAMS,
+	ID_COMPRESS,
+	ID_NOCOMPRESS,
+	ID_LIMIT,
+	ID_LIMIT_CUTOVER,
 	ID_JSON,
 	ID_QUIET,
 	ID_VERBOSE,
@@ -131,6 +138,13 @@ static const struct row {
 	{ "agent", 0, ID_AGENT, "COMMAND",
 	  "how to start vzmigrate-agent there" },
 	{ "streams", 0, ID_STREAMS, "N", "data connections (this version: 1)" },
+	{ "compress", 0, ID_COMPRESS, "[LEVEL]",
+	  "compress at one level, 1 to 19 (3); default: as it pays" },
+	{ "nocompress", 0, ID_NOCOMPRESS, NULL, "never compress" },
+	{ "limit-speed", 'l', ID_LIMIT, "RATE",
+	  "bytes per second at most, with K, M or G" },
+	{ "limit-cutover", 0, ID_LIMIT_CUTOVER, NULL,
+	  "the limit holds during the cut-over, too" },
 
 	{ "json", 0, ID_JSON, NULL, "progress and result as JSON on stdout" },
 	{ "quiet", 0, ID_QUIET, NULL,
@@ -146,7 +160,6 @@ static const struct row {
 	{ "ssh-mux", 0, ID_NONE, NULL, NULL },
 	{ "nodeps", 'f', ID_NODEPS, "[LIST]", NULL },
 	{ "resume", 0, ID_NONE, NULL, NULL },
-	{ "nocompress", 0, ID_NONE, NULL, NULL },
 	{ "whole-file", 'W', ID_NONE, NULL, NULL },
 	{ "batch", 'b', ID_NONE, NULL, NULL },
 
@@ -164,11 +177,6 @@ static const struct row {
 	  "cipher is given with --cipher" },
 	{ "snapshot", 's', ID_REFUSE, NULL,
 	  "it makes a ploop snapshot, and ploop is not moved by this version" },
-	{ "compress", 0, ID_REFUSE, NULL,
-	  "this version does not compress itself; --ssh=-C compresses in ssh" },
-	{ "limit-speed", 'l', ID_REFUSE, "BYTES",
-	  "the rate cannot be limited by this version; the ssh user is given "
-	  "as user@host or --ssh='-l user'" },
 	{ "timeout", 0, ID_REFUSE, "SECONDS",
 	  "use --ssh='-o ConnectTimeout=SECONDS'" },
 	{ "keep-images", 0, ID_REFUSE, NULL,
@@ -383,6 +391,37 @@ set_rounds(struct options *o, const struct row *r, const char *v, struct err *e)
 	return 0;
 }
 
+static int
+set_compress(struct options *o, const struct row *r, const char *v,
+	     struct err *e)
+{
+	char *end;
+	long level = COMPRESS_DEFAULT;
+
+	if (v) {
+		level = *v >= '0' && *v <= '9' ? strtol(v, &end, 10) : 0;
+		if (level < 1 || level > ZFRAME_LEVEL_MAX || *end) {
+			return bad_value(r, v, "is not a level of 1 to 19", e);
+		}
+	}
+	o->plan.compress = (int)level;
+	return 0;
+}
+
+static int
+set_limit(struct options *o, const struct row *r, const char *v, struct err *e)
+{
+	char name[64];
+	int rc = srccontrol_rate(v, shown(r, name), &o->plan.limit_speed, e);
+
+	/* ssh's -l is another one. */
+	return rc < 0 ? err_recode(e, rc,
+				   "%s: '%s' is not a rate (a user is given as "
+				   "user@host)",
+				   name, v)
+		      : 0;
+}
+
 /* Options whose meaning is in ssh/: the error gets the option's name. */
 static int
 set_ssh(struct options *o, const struct row *r, const char *v, struct err *e)
@@ -483,6 +522,16 @@ act(struct options *o, struct plan_ct *new, const struct row *r, char *v,
 					   "is not possible: this version "
 					   "uses 1 connection",
 					   e);
+	case ID_COMPRESS:
+		return set_compress(o, r, v, e);
+	case ID_NOCOMPRESS:
+		o->plan.compress = COMPRESS_OFF;
+		break;
+	case ID_LIMIT:
+		return set_limit(o, r, v, e);
+	case ID_LIMIT_CUTOVER:
+		o->plan.limit_cutover = true;
+		break;
 	case ID_KEEP_DST:
 		o->plan.keep_dst = true;
 		break;
@@ -745,6 +794,7 @@ options_parse(int argc, char **argv, struct options *o, struct err *e)
 	*o = (struct options){
 		.plan.stop_ms = STOP_MS,
 		.plan.rounds = { ROUNDS_PASSES, ROUNDS_TARGET_MS },
+		.plan.compress = COMPRESS_AUTO,
 	};
 	rc = parse_vector(argc, argv, o, &new, e);
 	if (rc < 0 || o->action != OPTIONS_RUN) {

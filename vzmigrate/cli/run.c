@@ -24,6 +24,9 @@
 #include "report/logfile.h"
 #include "report/progress.h"
 #include "report/summary.h"
+#include "wire/frame.h"
+#include "xfer/compress.h"
+#include "xfer/limit.h"
 
 #define GREETING_MS 10000
 #define KEEPALIVE_MS 5000
@@ -39,6 +42,8 @@ struct run {
 	struct dial *dial;
 	struct probing *probing; /* NULL: nothing is to be measured */
 	struct srcconn *conn;
+	struct compress *compress;
+	struct limit *limit;
 	unsigned long warned; /* warnings that a summary has told */
 };
 
@@ -178,6 +183,13 @@ start(struct run *r, struct err *e)
 			return E_NOMEM;
 		}
 	}
+	r->compress = compress_new(r->plan.compress, e);
+	r->limit = r->compress ? limit_new(r->plan.limit_speed, e) : NULL;
+	if (!r->limit) {
+		return E_NOMEM;
+	}
+	c.caps = compress_wanted(r->compress) ? FRAME_CAP_ZSTD : 0;
+	c.limit = r->limit;
 	c.arg = r;
 	c.host = dial_host(r->dial);
 	r->conn = srcconn_new(&c, e);
@@ -191,6 +203,8 @@ stop(struct run *r)
 	srcconn_free(r->conn);
 	probing_free(r->probing);
 	dial_free(r->dial);
+	compress_free(r->compress);
+	limit_free(r->limit);
 	log_remove_sink(r->sink);
 	progress_free(r->progress);
 }
@@ -260,7 +274,8 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 		s.final_bytes = res->final_bytes;
 	}
 	s.streams = info.cipher_c2s ? 1 : -1;
-	s.compress = "none";
+	s.wire_bytes = res->wire_bytes;
+	s.compress = res->packed ? "zstd" : "none";
 	s.cipher = info.cipher_c2s;
 	s.mac = info.mac_c2s && strncmp(info.mac_c2s, "aead", 4) != 0
 			? info.mac_c2s
@@ -378,6 +393,8 @@ run_all(const struct options *o, struct err *e)
 	env.conn = r.conn;
 	env.dest = dial_dest(r.dial);
 	env.progress = r.progress;
+	env.compress = r.compress;
+	env.limit = r.limit;
 	if (!env.log_dir) {
 		env.log_dir = LOGFILE_DIR;
 	}

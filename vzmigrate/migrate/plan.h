@@ -6,6 +6,7 @@
 #define MIGRATE_PLAN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "ct/ct.h"
@@ -33,6 +34,9 @@ struct plan {
 	int64_t stop_ms;	   /* to stop when asked; then by force */
 	bool keep_dst;		   /* leave the staging area after a failure */
 	bool check_only;	   /* stop after the checks */
+	int compress;		   /* COMPRESS_AUTO, or the level; 0: none */
+	uint64_t limit_speed;	   /* bytes per second; 0: no limit */
+	bool limit_cutover;	   /* it holds during the cut-over, too */
 };
 
 /* One container of the command line: CT[:NEWCT[:NEWPRIVATE[:NEWROOT]]], or

@@ -435,6 +435,7 @@ whole(const struct src_env *env, const struct plan_ct *want,
 	end_step(&m);
 	r->ms = io_now_ms() - from;
 	finish_log(&m, rc, e);
+	srccontrol_close(m.control);
 	srcsession_close(m.s);
 	ledger_free(m.ledger);
 	if (m.locked) {

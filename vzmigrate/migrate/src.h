@@ -26,8 +26,10 @@ struct src_env {
 	const char *log_dir; /* where each migration's log goes; NULL:
 				none */
 	struct progress
-		*progress;	  /* paused; shown during the passes. Or NULL */
-	const volatile int *stop; /* set by a signal; or NULL */
+		*progress; /* paused; shown during the passes. Or NULL */
+	struct compress *compress; /* or NULL: nothing is compressed */
+	struct limit *limit;	   /* of the connection's rate; or NULL */
+	const volatile int *stop;  /* set by a signal; or NULL */
 	/* In doubt about the destination: so many attempts to reach it, the
 	 * first pause in ms; it doubles each time. */
 	unsigned tries;
@@ -55,6 +57,9 @@ struct src_result {
 	uint64_t sent_bytes;  /* content, in all passes */
 	uint64_t resent;      /* of it after the first */
 	uint64_t final_bytes; /* sent, or read to compare, in the last */
+	/* Of its content frames: before compression, after it, and how many
+	 * were compressed. */
+	uint64_t raw_bytes, wire_bytes, packed;
 	bool verified; /* the proof was compared in this run */
 	int64_t ms;    /* of the whole */
 	int64_t downtime_ms; /* from the order to stop until it was up there;

@@ -167,7 +167,9 @@ connect_anew(struct srcconn *c, struct err *e)
 {
 	struct link_opts o = { .greeting_ms = c->o.greeting_ms,
 			       .keepalive_ms = c->o.keepalive_ms,
-			       .host = c->o.host };
+			       .host = c->o.host,
+			       .caps = c->o.caps,
+			       .limit = c->o.limit };
 	struct msg_hello_reply hello = { 0 };
 	struct bytechan *chan = NULL;
 	struct link *l = NULL;

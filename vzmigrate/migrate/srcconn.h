@@ -33,6 +33,8 @@ struct srcconn_opts {
 	const char *host;      /* for messages; borrowed */
 	int64_t greeting_ms;   /* see link_opts */
 	uint32_t keepalive_ms; /* see link_opts */
+	uint32_t caps;	       /* see link_opts */
+	struct limit *limit;   /* see link_opts */
 	int64_t reply_ms;      /* longest wait for the reply to a request that
 				  takes no long work; 0: 2 minutes */
 };

@@ -28,10 +28,11 @@
 
 /* Carries counters; lives on src_pass's stack. */
 struct meter {
-	const struct src *m;
+	const struct src *m; /* borrowed */
 	struct progress *to;
-	struct send_progress from; /* atomic counters of the sender */
-	uint64_t files, bytes;	   /* carried over already */
+	struct send_progress from;   /* atomic counters of the sender */
+	uint64_t files, bytes;	     /* carried over already */
+	struct compress_totals wire; /* carried over already */
 	pthread_t thread;
 	pthread_mutex_t lock; /* of `end` */
 	pthread_cond_t changed;
@@ -50,6 +51,21 @@ meter_carry(struct meter *t)
 	t->bytes = bytes;
 }
 
+/* What went over the wire. */
+static void
+meter_wire(struct meter *t)
+{
+	const struct src_env *env = t->m->env;
+	struct compress_totals now = t->wire;
+
+	if (env->compress) {
+		compress_get_totals(env->compress, &now);
+		progress_wire(t->to, now.raw - t->wire.raw,
+			      now.wire - t->wire.wire);
+		t->wire = now;
+	}
+}
+
 static void *
 meter_thread(void *arg)
 {
@@ -63,6 +79,7 @@ meter_thread(void *arg)
 		if (n % NOTE_EVERY == 0) {
 			src_note(t->m, t->files, t->bytes);
 		}
+		meter_wire(t);
 		clock_gettime(CLOCK_REALTIME, &until);
 		until.tv_nsec += METER_MS * 1000000L;
 		if (until.tv_nsec >= 1000000000L) {
@@ -85,6 +102,9 @@ meter_start(struct meter *t, const struct src *m)
 	if (!t->to) {
 		return;
 	}
+	if (m->env->compress) {
+		compress_get_totals(m->env->compress, &t->wire);
+	}
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_cond_init(&t->changed, NULL);
 	t->started = pthread_create(&t->thread, NULL, meter_thread, t) == 0;
@@ -104,8 +124,44 @@ meter_stop(struct meter *t)
 		pthread_join(t->thread, NULL);
 	}
 	meter_carry(t);
+	meter_wire(t);
 	pthread_cond_destroy(&t->changed);
 	pthread_mutex_destroy(&t->lock);
+}
+
+/* Not being able to make it is no reason to stop. */
+static void
+open_control(struct src *m)
+{
+	cleanup(free_ptr) char *path = NULL;
+	struct err e = { 0 };
+
+	if (m->control || !m->env->limit) {
+		return;
+	}
+	path = io_asprintf(&e, "%s/control", srcsession_dir(m->s));
+	if (path) {
+		m->control = srccontrol_open(srcsession_dirfd(m->s), path,
+					     m->env->limit, &e);
+	}
+	if (!m->control ||
+	    srccontrol_start(m->control, m->env->progress, &e) < 0) {
+		log_warn("no control file: %s", e.text);
+	}
+}
+
+/* What the frames of a pass came to: `was` is from before it. */
+static void
+count_wire(struct src *m, const struct compress_totals *was)
+{
+	struct compress_totals now;
+
+	if (m->env->compress) {
+		compress_get_totals(m->env->compress, &now);
+		m->r->raw_bytes += now.raw - was->raw;
+		m->r->wire_bytes += now.wire - was->wire;
+		m->r->packed += now.packed - was->packed;
+	}
 }
 
 static void
@@ -150,9 +206,11 @@ count(struct src *m)
 static int
 send(struct src *m, int rootfd, const struct msg_pass *pass, struct err *e)
 {
+	struct compress_totals was = { 0 };
 	struct meter t;
 	struct send_opts o = { .progress = &t.from,
 			       .stop = m->env->stop,
+			       .compress = m->env->compress,
 			       .drop_flags = m->drop_flags,
 			       .tame = m->tame,
 			       .ledger = m->ledger,
@@ -171,11 +229,19 @@ send(struct src *m, int rootfd, const struct msg_pass *pass, struct err *e)
 	send_result_fini(&m->r->sent);
 	m->pass = pass->number;
 	src_note(m, 0, 0);
+	if (m->env->compress) {
+		compress_get_totals(m->env->compress, &was);
+	}
+	open_control(m);
 	meter_start(&t, m);
 	rc = send_tree(rootfd, srcconn_link(m->env->conn),
 		       srcconn_key(m->env->conn), &o, &m->r->sent, e);
 	meter_stop(&t);
+	if (rc < 0) {
+		link_hurry(srcconn_link(m->env->conn));
+	}
 	count(m);
+	count_wire(m, &was);
 	for (size_t i = 0; pass->number == 1 && i < m->r->sent.nmounts; i++) {
 		warn_mount(m, m->r->sent.mounts[i]);
 	}

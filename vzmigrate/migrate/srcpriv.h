@@ -10,6 +10,7 @@
 
 #include "migrate/hostid.h"
 #include "migrate/src.h"
+#include "migrate/srccontrol.h"
 #include "report/logfile.h"
 
 /* One migration at work; lives on src_migrate's stack. */
@@ -39,6 +40,7 @@ struct src {
 	int64_t down_ms; /* when the stop was ordered; 0: it was not */
 	uint64_t total_files, total_bytes; /* as surveyed, for the display */
 	unsigned pass; /* the one under way, or the last */
+	struct srccontrol *control; /* NULL: not made yet, or not possible */
 	enum steps_step step;
 	int64_t step_from_ms;
 	struct logfile *log; /* or NULL */

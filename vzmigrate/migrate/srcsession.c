@@ -34,6 +34,7 @@ struct srcsession {
 	int parentfd;		/* STATE/source */
 	char *dirname;		/* KIND-ID; owned */
 	char *path;		/* the journal's, for messages; owned */
+	char *dir;		/* and its directory's; owned */
 	struct journal *j;	/* open and locked */
 	enum steps_state state; /* of the last record */
 	uint8_t id[MSG_ID_LEN];
@@ -228,6 +229,7 @@ session_free(struct srcsession *s)
 	facts_fini(&s->f);
 	free(s->dirname);
 	free(s->path);
+	free(s->dir);
 	free(s);
 }
 
@@ -253,12 +255,10 @@ session_new(struct err *e)
 static int
 open_dir(struct srcsession *s, bool make, struct err *e)
 {
-	cleanup(free_ptr) char *dir = NULL;
-
 	s->path = io_asprintf(e, "%s/source/%s/" JOURNAL, statedir_path(),
 			      s->dirname);
-	dir = io_asprintf(e, "%s/source/%s", statedir_path(), s->dirname);
-	if (!s->path || !dir) {
+	s->dir = io_asprintf(e, "%s/source/%s", statedir_path(), s->dirname);
+	if (!s->path || !s->dir) {
 		return E_NOMEM;
 	}
 	if (s->parentfd < 0) {
@@ -268,12 +268,12 @@ open_dir(struct srcsession *s, bool make, struct err *e)
 		}
 	}
 	if (make) {
-		s->dirfd = statedir_open_in(s->parentfd, s->dirname, dir, e);
+		s->dirfd = statedir_open_in(s->parentfd, s->dirname, s->dir, e);
 		return s->dirfd < 0 ? s->dirfd : 0;
 	}
 	s->dirfd = openat(s->parentfd, s->dirname,
 			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return s->dirfd < 0 ? err_sys(e, errno, "cannot open %s", dir) : 0;
+	return s->dirfd < 0 ? err_sys(e, errno, "cannot open %s", s->dir) : 0;
 }
 
 /* ---- the interface ---- */
@@ -324,6 +324,18 @@ srcsession_open(const char *kind, const char *id, struct srcsession **out,
 		*out = steal_ptr(&s);
 	}
 	return rc;
+}
+
+int
+srcsession_dirfd(const struct srcsession *s)
+{
+	return s->dirfd;
+}
+
+const char *
+srcsession_dir(const struct srcsession *s)
+{
+	return s->dir;
 }
 
 enum steps_state
@@ -660,10 +672,4 @@ srcsession_each(const char *word, srcsession_fn *fn, void *arg, struct err *e)
 		}
 	}
 	return rc;
-}
-
-int
-srcsession_dirfd(const struct srcsession *s)
-{
-	return s->dirfd;
 }

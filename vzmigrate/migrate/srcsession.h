@@ -49,9 +49,6 @@ typedef int srcsession_fn(const struct srcsession *s, void *arg, struct err *e);
 int srcsession_each(const char *word, srcsession_fn *fn, void *arg,
 		    struct err *e);
 
-/* Of its directory; borrowed. */
-int srcsession_dirfd(const struct srcsession *s);
-
 /*
  * Open and lock the journal of container `id` of `kind`, making an empty one
  * where there is none; a closed one found there is put away first. E_BUSY
@@ -59,6 +56,11 @@ int srcsession_dirfd(const struct srcsession *s);
  */
 int srcsession_open(const char *kind, const char *id, struct srcsession **s,
 		    struct err *e);
+
+/* The session's directory and its path for messages; borrowed until
+ * srcsession_close. */
+int srcsession_dirfd(const struct srcsession *s);
+const char *srcsession_dir(const struct srcsession *s);
 
 /* Borrowed until the next srcsession_begin, _put_away or _close. In state NEW
  * the id is there already, the facts are not. */

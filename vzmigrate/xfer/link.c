@@ -40,12 +40,14 @@ struct link {
 	struct bytechan *c; /* owned; used by the thread alone once it runs */
 	const char *host;   /* borrowed, for messages */
 	uint32_t keepalive_ms;
-	struct pool *pool;  /* content frames; owned */
-	struct buf in;	    /* bytes not yet parsed; thread only */
-	int64_t last_rx_ms; /* when a whole frame last came; thread only */
-	int64_t last_tx_ms; /* when a frame was last written; thread only */
-	size_t log_left;    /* bytes of the other host's lines still taken into
-			       our log; thread only */
+	struct pool *pool;   /* content frames; owned */
+	struct buf in;	     /* bytes not yet parsed; thread only */
+	int64_t last_rx_ms;  /* when a whole frame last came; thread only */
+	int64_t last_tx_ms;  /* when a frame was last written; thread only */
+	uint32_t caps;	     /* wanted, then agreed on */
+	struct limit *limit; /* of content frames; borrowed; or NULL */
+	size_t log_left;     /* bytes of the other host's lines still taken into
+				our log; thread only */
 
 	pthread_t thread;
 	pthread_mutex_t lock;
@@ -56,10 +58,12 @@ struct link {
 	struct pool_frame **queue_tail;
 	struct call *calls; /* waiting for a REPLY */
 	uint32_t next_id;
-	uint64_t sent_frames;  /* content frames queued or sent */
-	uint64_t acked_frames; /* and finished by the agent */
-	bool idle;	       /* the thread sleeps in service: wake it */
-	bool stopping;	       /* link_close was called */
+	uint64_t sent_frames;	 /* content frames queued or sent */
+	uint64_t acked_frames;	 /* and finished by the agent */
+	uint64_t written_frames; /* content frames taken off the queue */
+	bool hurry;		 /* the limit does not hold any more */
+	bool idle;		 /* the thread sleeps in service: wake it */
+	bool stopping;		 /* link_close was called */
 	bool cancelled;
 	struct err fatal; /* code != 0: the connection is dead */
 	struct err fault; /* code != 0: the agent could not write */
@@ -178,6 +182,7 @@ wait_greeting(struct link *l, int64_t timeout_ms, struct err *e)
 			return no_greeting(l, e);
 		}
 	}
+	l->caps &= caps;
 	rc = check_greeting(l, proto, noise, e);
 	buf_consume(&l->in, used);
 	return rc;
@@ -400,6 +405,7 @@ next_frame(struct link *l)
 			l->queue_tail = &l->queue;
 		}
 	}
+	l->written_frames += f && f->type != FRAME_REQUEST;
 	l->idle = !f;
 	pthread_mutex_unlock(&l->lock);
 	return f;
@@ -417,8 +423,9 @@ write_frame(struct link *l, uint8_t *bytes, uint8_t type, uint8_t flags,
 			      (int64_t)l->keepalive_ms * LINK_DEAD_FACTOR, e);
 }
 
+/* Serve the connection for at most `most_ms`, or until woken. */
 static int
-serve_idle(struct link *l, struct err *e)
+serve_idle(struct link *l, int64_t most_ms, struct err *e)
 {
 	int64_t now = io_now_ms();
 	int64_t dead =
@@ -434,8 +441,45 @@ serve_idle(struct link *l, struct err *e)
 	if (now >= due) {
 		return write_frame(l, bytes, FRAME_KEEPALIVE, 0, 0, e);
 	}
-	rc = bytechan_service(l->c, (due < dead ? due : dead) - now, e);
+	due = due < dead ? due : dead;
+	rc = bytechan_service(l->c, due - now < most_ms ? due - now : most_ms,
+			      e);
 	return rc < 0 ? rc : 0;
+}
+
+static bool
+is_content(const struct pool_frame *f)
+{
+	return f->type == FRAME_BATCH || f->type == FRAME_CHUNK;
+}
+
+static bool
+in_hurry(struct link *l)
+{
+	bool hurry;
+
+	pthread_mutex_lock(&l->lock);
+	hurry = l->hurry || l->stopping;
+	pthread_mutex_unlock(&l->lock);
+	return hurry;
+}
+
+/* Until the limit lets the frame go. The peer hears from us meanwhile. */
+static int
+wait_turn(struct link *l, const struct pool_frame *f, struct err *e)
+{
+	int rc = 0;
+
+	while (rc == 0 && l->limit && is_content(f) && !in_hurry(l)) {
+		int64_t ms = limit_take(l->limit, io_now_ms(),
+					FRAME_HEADER + (size_t)f->len);
+
+		if (!ms) {
+			break;
+		}
+		rc = serve_idle(l, ms, e);
+	}
+	return rc;
 }
 
 static bool
@@ -488,14 +532,16 @@ link_thread(void *arg)
 		struct pool_frame *f = next_frame(l);
 
 		if (f) {
-			rc = write_frame(l, f->bytes, f->type, f->flags, f->len,
-					 &e);
+			rc = wait_turn(l, f, &e);
+			rc = rc < 0 ? rc
+				    : write_frame(l, f->bytes, f->type,
+						  f->flags, f->len, &e);
 			pool_put(f);
 		} else if (is_stopping(l)) {
 			say_goodbye(l);
 			break;
 		} else {
-			rc = serve_idle(l, &e);
+			rc = serve_idle(l, INT64_MAX, &e);
 		}
 	}
 	pthread_mutex_lock(&l->lock);
@@ -530,6 +576,8 @@ link_new(struct bytechan *c, const struct link_opts *o)
 	}
 	l->c = c;
 	l->host = o->host;
+	l->caps = o->caps;
+	l->limit = o->limit;
 	l->keepalive_ms = o->keepalive_ms ? o->keepalive_ms : LINK_KEEPALIVE_MS;
 	l->queue_tail = &l->queue;
 	l->next_id = 1;
@@ -560,7 +608,7 @@ say_hello(struct link *l, const struct digest_key *key,
 	  struct msg_hello_reply *hello, struct err *e)
 {
 	struct msg_hello h = { .proto = FRAME_PROTO,
-			       .caps = 0,
+			       .caps = l->caps,
 			       .version = (char *)PACKAGE_VERSION,
 			       .keepalive_ms = l->keepalive_ms,
 			       .key = *key };
@@ -829,6 +877,23 @@ link_in_flight(struct link *l)
 	return n;
 }
 
+uint64_t
+link_backlog(struct link *l)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&l->lock);
+	n = l->sent_frames - l->written_frames;
+	pthread_mutex_unlock(&l->lock);
+	return n;
+}
+
+uint32_t
+link_caps(const struct link *l)
+{
+	return l->caps;
+}
+
 void
 link_clear_fault(struct link *l)
 {
@@ -851,6 +916,15 @@ link_failed(struct link *l, struct err *e)
 	return failed;
 }
 
+void
+link_hurry(struct link *l)
+{
+	pthread_mutex_lock(&l->lock);
+	l->hurry = true;
+	bytechan_wake(l->c);
+	pthread_mutex_unlock(&l->lock);
+}
+
 static void
 set_cancelled(struct link *l, bool on)
 {
@@ -864,6 +938,7 @@ void
 link_cancel(struct link *l)
 {
 	set_cancelled(l, true);
+	link_hurry(l);
 }
 
 void

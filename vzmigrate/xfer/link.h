@@ -15,6 +15,7 @@
 #include "base/bytechan.h"
 #include "base/err.h"
 #include "wire/msg.h"
+#include "xfer/limit.h"
 #include "xfer/pool.h"
 
 struct link;
@@ -42,6 +43,9 @@ struct link_opts {
 				  given up after LINK_DEAD_FACTOR times that
 				  in silence */
 	const char *host;      /* for messages; borrowed until link_close */
+	uint32_t caps;	       /* enum frame_cap that are wanted; what the agent
+				  has of them is agreed on */
+	struct limit *limit;   /* of content frames; borrowed; NULL: none */
 };
 
 /*
@@ -87,14 +91,25 @@ struct pool *link_pool(struct link *l);
 /* Content frames queued but not yet acknowledged. */
 uint64_t link_in_flight(struct link *l);
 
+/* Of them those that are not yet written to the connection. */
+uint64_t link_backlog(struct link *l);
+
+/* enum frame_cap bits that both sides agreed on. */
+uint32_t link_caps(const struct link *l);
+
 /* Forget a FAULT that the agent sent (before a new pass). */
 void link_clear_fault(struct link *l);
 
 /* Whether the connection is dead (1, with its error in `e`) or alive (0). */
 int link_failed(struct link *l, struct err *e);
 
+/* What is queued leaves without regard to the limit from here on, since a
+ * request waits behind it that must not wait (a pass has failed). Any thread.
+ */
+void link_hurry(struct link *l);
+
 /* Make every blocked and later link_send and link_call fail with E_CANCELLED
- * until link_uncancel. Async-signal-unsafe; any thread. */
+ * until link_uncancel; and link_hurry. Async-signal-unsafe; any thread. */
 void link_cancel(struct link *l);
 void link_uncancel(struct link *l);
 

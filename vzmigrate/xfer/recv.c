@@ -40,6 +40,7 @@
 #include "xfer/recv_file.h"
 #include "xfer/recv_late.h"
 #include "xfer/recv_proof.h"
+#include "xfer/zframe.h"
 
 #define WORKERS_MAX 8
 #define PATH_SHOWN_MAX (1u << 20)
@@ -48,6 +49,7 @@ struct worker {
 	struct receiver *r;
 	pthread_t thread;
 	struct dircache dirs;
+	struct zunpack *z; /* NULL: nothing compressed came yet */
 };
 
 struct receiver {
@@ -462,12 +464,31 @@ do_file(struct worker *w, uint32_t id, const struct tree_record *rec,
 	return rc;
 }
 
+/* What is compressed of a frame: `*p`, `*len` are exchanged for the content. */
+static int
+unpack(struct worker *w, const struct pool_frame *f, const uint8_t **p,
+       size_t *len, struct err *e)
+{
+	if (!(f->flags & FRAME_F_ZSTD)) {
+		return 0;
+	}
+	if (!w->z) {
+		w->z = zunpack_new(e);
+		if (!w->z) {
+			return E_NOMEM;
+		}
+	}
+	return zunpack_bytes(w->z, *p, *len, p, len, e);
+}
+
 static int
 do_chunk(struct worker *w, struct pool_frame *f, struct err *e)
 {
 	const uint8_t *p = pool_payload(f);
+	size_t len = f->len - TREE_CHUNK_HEAD;
 	uint64_t off = 0;
 	uint32_t id = 0;
+	int rc;
 
 	if (f->len <= TREE_CHUNK_HEAD) {
 		return err_set(e, E_PROTOCOL, "malformed chunk");
@@ -478,8 +499,9 @@ do_chunk(struct worker *w, struct pool_frame *f, struct err *e)
 	for (int i = 11; i >= 4; i--) {
 		off = off << 8 | p[i];
 	}
-	return do_file(w, id, NULL, off, p + TREE_CHUNK_HEAD,
-		       f->len - TREE_CHUNK_HEAD, e);
+	p += TREE_CHUNK_HEAD;
+	rc = unpack(w, f, &p, &len, e);
+	return rc < 0 ? rc : do_file(w, id, NULL, off, p, len, e);
 }
 
 /* ---- the workers ---- */
@@ -526,6 +548,7 @@ do_batch(struct worker *w, struct pool_frame *f, struct err *e)
 	struct tree_record rec;
 	int rc = tree_split(pool_payload(f), f->len, &body, &defs, e);
 
+	rc = rc < 0 ? rc : unpack(w, f, &body.p, &body.left, e);
 	while (rc == 0 && (rc = tree_get(&body, &rec, e)) == 1) {
 		rc = do_record(w, &rec, &body, e);
 	}
@@ -634,9 +657,6 @@ recv_frame(struct receiver *r, struct pool_frame *f, struct err *e)
 {
 	int rc = f->type == FRAME_BATCH ? take_defs(r, f, e) : 0;
 
-	if (rc == 0 && f->flags) {
-		rc = err_set(e, E_PROTOCOL, "compressed content not agreed on");
-	}
 	if (rc < 0) {
 		pool_put(f);
 		return rc;
@@ -737,6 +757,7 @@ recv_free(struct receiver *r)
 	for (unsigned i = 0; i < r->nworkers; i++) {
 		pthread_join(r->workers[i].thread, NULL);
 		dircache_fini(&r->workers[i].dirs);
+		zunpack_free(r->workers[i].z);
 	}
 	while (r->queue) {
 		struct pool_frame *f = r->queue;

@@ -29,6 +29,7 @@
 #include "base/log.h"
 #include "xfer/proof.h"
 #include "xfer/send_int.h"
+#include "xfer/send_ship.h"
 
 /* Definitions of one record at most: its directory and a deep chain above
  * are flushed in several batches, see define_dirs. */
@@ -73,7 +74,7 @@ send_flush(struct pass *p, struct lane *n, struct err *e)
 		pool_put(f);
 		return rc;
 	}
-	rc = link_send(p->l, f, e);
+	rc = send_ship(p->o->compress, (unsigned)(n - p->lane), p->l, f, e);
 	n->link_failed = rc < 0;
 	if (rc == 0) {
 		/* Queued behind this frame, others may rely on them. */
@@ -169,7 +170,7 @@ send_chunk(struct pass *p, struct lane *n, struct item *it, uint32_t id,
 		return rc;
 	}
 	f->len = (uint32_t)(TREE_CHUNK_HEAD + len);
-	rc = link_send(p->l, f, e);
+	rc = send_ship(p->o->compress, (unsigned)(n - p->lane), p->l, f, e);
 	n->link_failed = rc < 0;
 	it->bytes += len;
 	if (p->o->progress) {

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "track/ledger.h"
 #include "wire/msg.h"
+#include "xfer/compress.h"
 #include "xfer/link.h"
 
 /* What was found while sending. send_result_fini frees. */
@@ -51,6 +52,7 @@ struct send_opts {
 	struct send_progress *progress; /* or NULL */
 	/* Set by a signal handler: stop with E_CANCELLED. Or NULL. */
 	const volatile int *stop;
+	struct compress *compress; /* or NULL: nothing is compressed */
 	/* FS_*_FL bits to leave out: hints that the destination does not have
 	 * (fsprobe_hints_lost). */
 	uint32_t drop_flags;

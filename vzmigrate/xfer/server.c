@@ -48,6 +48,7 @@ struct server {
 	struct pool *pool;     /* content frames */
 	struct digest_key key; /* from HELLO */
 	bool greeted;	       /* HELLO was answered; reader only */
+	uint32_t caps;	       /* what we have, then what was agreed on */
 
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -470,6 +471,7 @@ do_hello(struct server *s, const struct pool_frame *f, uint32_t id,
 			     h.keepalive_ms);
 	} else {
 		s->key = h.key;
+		s->caps &= h.caps;
 		__atomic_store_n(&s->keepalive_ms, h.keepalive_ms,
 				 __ATOMIC_RELAXED);
 		rc = s->ops->hello(s, &h, &r, s->arg, e);
@@ -631,6 +633,21 @@ take_content(struct server *s, struct pool_frame *f, struct err *e)
 	return recv_frame(r, f, e);
 }
 
+/* Compressed content only where both sides said so. */
+static int
+zstd_agreed(const struct server *s, const struct frame_header *h, struct err *e)
+{
+	if (h->type != FRAME_BATCH && h->type != FRAME_CHUNK) {
+		return err_set(e, E_PROTOCOL, "compressed frame of type %u",
+			       h->type);
+	}
+	if (!s->greeted || !(s->caps & FRAME_CAP_ZSTD)) {
+		return err_set(e, E_PROTOCOL,
+			       "compressed content not agreed on");
+	}
+	return 0;
+}
+
 /* One frame. 1 after GOODBYE. */
 static int
 take_frame(struct server *s, struct err *e)
@@ -645,6 +662,12 @@ take_frame(struct server *s, struct err *e)
 	}
 	if (rc < 0) {
 		return rc;
+	}
+	if (h.flags & FRAME_F_ZSTD) {
+		rc = zstd_agreed(s, &h, e);
+		if (rc < 0) {
+			return rc;
+		}
 	}
 	f = frame_for(s, &h, e);
 	if (!f) {
@@ -792,6 +815,7 @@ server_run(int in, int out, uint32_t caps, const struct server_ops *ops,
 	if (!s) {
 		return e ? e->code : E_SYSTEM;
 	}
+	s->caps = caps;
 	len = frame_put_greeting(line, caps);
 	if (!write_all(s, (const uint8_t *)line, len)) {
 		rc = err_set(e, E_CLOSED, "nobody reads our output");
