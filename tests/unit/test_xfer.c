@@ -353,7 +353,7 @@ test_cancelled(void **state)
  * on its way. The file is larger than the window, so chunks are under way
  * while it is still being read. */
 static int touch_fd;
-#define HUGE ((off_t)3 * LINK_WINDOW * TREE_PIECE)
+#define HUGE ((off_t)3 * FEED_MAX * TREE_PIECE)
 
 static int
 touch_write(struct bytechan *c, const void *data, size_t len, int64_t ms,

@@ -76,7 +76,8 @@ on_request(struct server *s, enum msg_method method, const uint8_t *body,
 static void *
 agent_thread(void *arg)
 {
-	static const struct server_ops ops = { on_request, on_hello };
+	static const struct server_ops ops = { .request = on_request,
+					       .hello = on_hello };
 	struct xferfix *x = arg;
 
 	x->served =

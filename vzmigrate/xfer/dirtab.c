@@ -35,6 +35,7 @@ struct dirtab {
 	size_t cap;	/* of dirs */
 	uint32_t end;	/* largest id + 1 */
 	uint32_t count; /* defined */
+	bool loose;	/* parents may be defined later */
 	struct buf names;
 };
 
@@ -42,6 +43,7 @@ void
 dircache_init(struct dircache *c)
 {
 	c->next = 0;
+	c->unknown = false;
 	for (unsigned i = 0; i < DIRCACHE_SLOTS; i++) {
 		c->slot[i].id = 0;
 		c->slot[i].fd = -1;
@@ -172,7 +174,8 @@ define_locked(struct dirtab *t, uint32_t id, uint32_t parent, const char *name,
 	if (id < t->end && t->dirs[id].defined) {
 		return define_again(t, id, parent, name, name_len, e);
 	}
-	if (parent >= t->end || !t->dirs[parent].defined || parent >= id) {
+	if (parent >= id || (!t->loose && (parent >= t->end ||
+					   !t->dirs[parent].defined))) {
 		return err_set(e, E_PROTOCOL,
 			       "directory %u in undefined directory %u", id,
 			       parent);
@@ -197,6 +200,14 @@ define_locked(struct dirtab *t, uint32_t id, uint32_t parent, const char *name,
 		t->end = id + 1;
 	}
 	return 0;
+}
+
+void
+dirtab_loosen(struct dirtab *t)
+{
+	pthread_mutex_lock(&t->lock);
+	t->loose = true;
+	pthread_mutex_unlock(&t->lock);
 }
 
 int
@@ -284,12 +295,14 @@ dirtab_open(struct dirtab *t, struct dircache *c, uint32_t id, int make,
 	size_t n;
 	int fd, rc;
 
+	c->unknown = false;
 	fd = id == TREE_ROOT ? t->rootfd : cache_find(c, id);
 	if (fd >= 0) {
 		return fd;
 	}
 	rc = chain_up(t, c, id, &chain, &fd, e);
 	if (rc < 0) {
+		c->unknown = rc == E_PROTOCOL;
 		return rc;
 	}
 	/* Downwards, one component at a time: no depth is too deep, and each

@@ -7,6 +7,7 @@
 #ifndef XFER_DIRTAB_H
 #define XFER_DIRTAB_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,8 @@ struct dircache {
 		int fd; /* owned; -1: the slot is free */
 	} slot[DIRCACHE_SLOTS];
 	unsigned next; /* which one is replaced next */
+	bool unknown;  /* the last dirtab_open failed for want of a
+			  definition */
 };
 
 void dircache_init(struct dircache *c);
@@ -36,6 +39,10 @@ void dircache_fini(struct dircache *c);
 struct dirtab *dirtab_new(int rootfd, struct err *e);
 void dirtab_free(struct dirtab *t);
 
+/* From now on a directory may be defined before its parent: definitions come
+ * on several streams. */
+void dirtab_loosen(struct dirtab *t);
+
 /* Define a directory; the parent must be defined. The same definition again
  * is allowed, another one for the same id is E_PROTOCOL. */
 int dirtab_define(struct dirtab *t, uint32_t id, uint32_t parent,
@@ -43,8 +50,9 @@ int dirtab_define(struct dirtab *t, uint32_t id, uint32_t parent,
 
 /*
  * A descriptor of directory `id`, borrowed from `c` until its next use. With
- * `make` missing directories on the way are made (0700). E_PROTOCOL for an id
- * never defined; else the system's errors.
+ * `make` missing directories on the way are made (0700). E_PROTOCOL with
+ * c->unknown for an id that is not defined, or one above it; else the system's
+ * errors.
  */
 int dirtab_open(struct dirtab *t, struct dircache *c, uint32_t id, int make,
 		struct err *e);

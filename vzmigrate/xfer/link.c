@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * link: the client's connection to an agent.
+ * link: one stream to an agent.
  *
- * One thread owns the byte channel: it takes frames from the queues, writes
- * them, and gets called back with what the agent sends. Everything else is
- * under one mutex; waiters sleep on one condition variable. The first fatal
- * error is kept in `fatal` and ends the thread; a FAULT of the agent is kept
- * apart, since the connection lives on.
+ * One thread owns the byte channel: it takes requests from the link's own
+ * queue, content from the connection's feed, writes them, and gets called back
+ * with what the agent sends. What others see is under one mutex; waiters sleep
+ * on one condition variable. The first fatal error is kept in `fatal` and ends
+ * the thread.
+ *
+ * A data stream keeps what it has written until it is acknowledged: when it
+ * dies, the agent tells how much has arrived, and the rest goes back to the
+ * feed. The control stream keeps nothing: it is not outlived by anything.
  */
 #include "config.h"
 
@@ -27,10 +31,19 @@
 /* A REPLY may be as large as a full message and its head. */
 #define IN_MAX (FRAME_HEADER + FRAME_PAYLOAD_MAX)
 
+/* What was under way on a dead stream. */
+struct legacy {
+	int slot;	  /* in the feed */
+	uint64_t acked;	  /* frames */
+	unsigned unacked; /* written, or begun */
+	unsigned arrived; /* of them, as the agent tells: out */
+};
+
 /* A call that waits for its REPLY; lives on the caller's stack. */
 struct call {
 	uint32_t id;
 	struct buf *reply; /* body goes here; NULL: must be empty */
+	struct legacy *legacy; /* STREAM_END: what a dead stream leaves */
 	int rc;		   /* 1 while waiting */
 	struct err e;
 	struct call *next;
@@ -40,29 +53,35 @@ struct link {
 	struct bytechan *c; /* owned; used by the thread alone once it runs */
 	const char *host;   /* borrowed, for messages */
 	uint32_t keepalive_ms;
-	struct pool *pool;  /* content frames; owned */
-	struct buf in;	    /* bytes not yet parsed; thread only */
+	void (*died)(void *arg); /* or NULL */
+	void *arg;
+	struct feed *feed; /* owned by the control link */
+	bool control;
+	uint32_t number; /* of the stream; 0 is control */
+	uint32_t caps;	 /* of the greeting */
+	struct buf in;	 /* bytes not yet parsed; thread only */
 	int64_t last_rx_ms; /* when a whole frame last came; thread only */
 	int64_t last_tx_ms; /* when a frame was last written; thread only */
 	size_t log_left;    /* bytes of the other host's lines still taken into
 			       our log; thread only */
+	uint64_t sent, acked;	 /* content frames taken from the feed, and
+				    finished by the agent; thread only */
+	uint32_t lens[FEED_MAX]; /* of those between, ring by their number */
+	struct pool_frame *kept; /* data stream: those frames, oldest first */
+	struct pool_frame **kept_tail;
 
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;	  /* anything below changed */
-	struct pool_frame *queue; /* to send. Requests stay behind content that
-				     was queued before: PASS_END means "all of
-				     it was sent" */
+	int slot;		  /* in the feed, -1: none */
+	struct pool_frame *queue; /* requests to send */
 	struct pool_frame **queue_tail;
 	struct call *calls; /* waiting for a REPLY */
 	uint32_t next_id;
-	uint64_t sent_frames;  /* content frames queued or sent */
-	uint64_t acked_frames; /* and finished by the agent */
-	bool idle;	       /* the thread sleeps in service: wake it */
-	bool stopping;	       /* link_close was called */
+	bool idle;     /* the thread sleeps in service: wake it */
+	bool stopping; /* link_close was called */
 	bool cancelled;
-	struct err fatal; /* code != 0: the connection is dead */
-	struct err fault; /* code != 0: the agent could not write */
+	struct err fatal; /* code != 0: the stream is dead */
 };
 
 /* ---- the greeting, before the thread runs ---- */
@@ -155,13 +174,13 @@ static int
 wait_greeting(struct link *l, int64_t timeout_ms, struct err *e)
 {
 	int64_t deadline = io_deadline(timeout_ms);
-	uint32_t proto, caps;
+	uint32_t proto;
 	size_t noise, used;
 	int rc;
 
 	for (;;) {
 		rc = frame_find_greeting(l->in.data, l->in.len, &noise, &used,
-					 &proto, &caps, e);
+					 &proto, &l->caps, e);
 		if (rc < 0) {
 			return no_greeting(l, e);
 		}
@@ -253,6 +272,37 @@ finish_call(struct link *l, struct call *c, int code, const char *text,
 	pthread_cond_broadcast(&l->changed);
 }
 
+/* The reply to STREAM_END: from here on this stream's acknowledgements count
+ * what the dead one has brought there, so the books change before the next
+ * frame is looked at. With the lock held. */
+static void
+inherit(struct link *l, struct call *c)
+{
+	struct legacy *g = c->legacy;
+	struct msg_stream_end_reply m;
+
+	if (c->rc < 0) {
+		return;
+	}
+	c->rc = msg_get_stream_end_reply(c->reply->data, c->reply->len, &m,
+					 &c->e);
+	if (c->rc == 0 &&
+	    (m.frames < g->acked || m.frames - g->acked > g->unacked)) {
+		c->rc = err_set(&c->e, E_PROTOCOL,
+				"%s: %llu frames of a stream are said to have "
+				"arrived",
+				l->host, (unsigned long long)m.frames);
+	}
+	if (c->rc < 0) {
+		return;
+	}
+	g->arrived = (unsigned)(m.frames - g->acked);
+	for (unsigned i = 0; i < g->arrived; i++) {
+		l->lens[l->sent++ % FEED_MAX] = 0;
+	}
+	feed_inherit(l->feed, g->slot, g->arrived);
+}
+
 static int
 in_reply(struct link *l, const uint8_t *p, size_t len, struct err *e)
 {
@@ -276,17 +326,36 @@ in_reply(struct link *l, const uint8_t *p, size_t len, struct err *e)
 
 		*at = c->next;
 		finish_call(l, c, code ? remote_code(code) : 0, text, &d);
+		if (c->legacy) {
+			inherit(l, c);
+		}
 	}
 	pthread_mutex_unlock(&l->lock);
 	/* No such call: it timed out here; its reply is of no use. */
 	return 0;
 }
 
+/* So many are finished, in any order: so many have arrived, the oldest. */
+static void
+forget_oldest(struct link *l)
+{
+	struct pool_frame *f = l->kept;
+
+	if (f) {
+		l->kept = f->next;
+		if (!l->kept) {
+			l->kept_tail = &l->kept;
+		}
+		pool_put(f);
+	}
+}
+
 static int
 in_ack(struct link *l, const uint8_t *p, size_t len, struct err *e)
 {
 	struct dec d;
-	uint64_t frames;
+	uint64_t frames, bytes = 0;
+	unsigned n;
 	int rc;
 
 	dec_init(&d, p, len);
@@ -295,21 +364,25 @@ in_ack(struct link *l, const uint8_t *p, size_t len, struct err *e)
 	if (rc < 0) {
 		return rc;
 	}
-	pthread_mutex_lock(&l->lock);
-	if (frames < l->acked_frames || frames > l->sent_frames) {
-		rc = err_set(e, E_PROTOCOL, "ack of frames never sent");
-	} else {
-		l->acked_frames = frames;
-		pthread_cond_broadcast(&l->changed);
+	if (frames < l->acked || frames > l->sent) {
+		return err_set(e, E_PROTOCOL, "ack of frames never sent");
 	}
-	pthread_mutex_unlock(&l->lock);
-	return rc;
+	n = (unsigned)(frames - l->acked);
+	while (l->acked < frames) {
+		bytes += l->lens[l->acked++ % FEED_MAX];
+		forget_oldest(l);
+	}
+	if (n) {
+		feed_acked(l->feed, l->slot, n, bytes);
+	}
+	return 0;
 }
 
 static int
 in_fault(struct link *l, const uint8_t *p, size_t len, struct err *e)
 {
 	cleanup(free_ptr) char *text = NULL;
+	struct err why = { 0 };
 	struct dec d;
 	uint32_t code;
 	int rc;
@@ -321,12 +394,8 @@ in_fault(struct link *l, const uint8_t *p, size_t len, struct err *e)
 	if (rc < 0) {
 		return rc;
 	}
-	pthread_mutex_lock(&l->lock);
-	if (l->fault.code == 0) {
-		err_set(&l->fault, remote_code(code), "%s: %s", l->host, text);
-	}
-	pthread_cond_broadcast(&l->changed);
-	pthread_mutex_unlock(&l->lock);
+	err_set(&why, remote_code(code), "%s: %s", l->host, text);
+	feed_fault(l->feed, &why);
 	return 0;
 }
 
@@ -388,11 +457,12 @@ on_data(const void *data, size_t len, void *arg, struct err *e)
 /* ---- the thread ---- */
 
 static struct pool_frame *
-next_frame(struct link *l)
+next_request(struct link *l, int *slot)
 {
 	struct pool_frame *f;
 
 	pthread_mutex_lock(&l->lock);
+	*slot = l->slot;
 	f = l->queue;
 	if (f) {
 		l->queue = f->next;
@@ -436,6 +506,34 @@ serve_idle(struct link *l, struct err *e)
 	}
 	rc = bytechan_service(l->c, (due < dead ? due : dead) - now, e);
 	return rc < 0 ? rc : 0;
+}
+
+/* A request, or content. 1 written, 0 there is nothing. */
+static int
+write_next(struct link *l, struct err *e)
+{
+	int slot, rc;
+	struct pool_frame *f = next_request(l, &slot);
+
+	if (!f && slot >= 0) {
+		f = feed_take(l->feed, slot);
+		if (f) {
+			l->lens[l->sent++ % FEED_MAX] = f->len;
+		}
+		if (f && !l->control) {
+			*l->kept_tail = f;
+			l->kept_tail = &f->next;
+			rc = write_frame(l, f->bytes, f->type, f->flags, f->len,
+					 e);
+			return rc < 0 ? rc : 1;
+		}
+	}
+	if (!f) {
+		return 0;
+	}
+	rc = write_frame(l, f->bytes, f->type, f->flags, f->len, e);
+	pool_put(f);
+	return rc < 0 ? rc : 1;
 }
 
 static bool
@@ -484,17 +582,13 @@ link_thread(void *arg)
 	struct err e = { 0 };
 	int rc = 0;
 
-	while (rc == 0) {
-		struct pool_frame *f = next_frame(l);
-
-		if (f) {
-			rc = write_frame(l, f->bytes, f->type, f->flags, f->len,
-					 &e);
-			pool_put(f);
-		} else if (is_stopping(l)) {
+	while (rc >= 0) {
+		rc = write_next(l, &e);
+		if (rc == 0 && is_stopping(l)) {
 			say_goodbye(l);
 			break;
-		} else {
+		}
+		if (rc == 0) {
 			rc = serve_idle(l, &e);
 		}
 	}
@@ -504,18 +598,23 @@ link_thread(void *arg)
 	}
 	err_wrap(&e, "%s", l->host);
 	set_fatal_locked(l, &e);
-	/* Whoever waits for a buffer gets one, and then the error. */
 	drop_queue(l->queue);
 	l->queue = NULL;
 	l->queue_tail = &l->queue;
 	pthread_mutex_unlock(&l->lock);
+	if (l->control) {
+		feed_fail(l->feed, &e);
+	} else if (rc < 0 && l->died) {
+		l->died(l->arg);
+	}
 	return NULL;
 }
 
 /* ---- the interface ---- */
 
+/* `feed`: a data stream of that connection; NULL: a control stream. */
 static struct link *
-link_new(struct bytechan *c, const struct link_opts *o)
+link_new(struct bytechan *c, const struct link_opts *o, struct feed *feed)
 {
 	pthread_condattr_t attr;
 	struct link *l = calloc(1, sizeof(*l));
@@ -523,15 +622,20 @@ link_new(struct bytechan *c, const struct link_opts *o)
 	if (!l) {
 		return NULL;
 	}
-	l->pool = pool_new(LINK_POOL_FRAMES, NULL);
-	if (!l->pool) {
+	l->control = !feed;
+	l->feed = feed ? feed : feed_new(o->host, NULL);
+	if (!l->feed) {
 		free(l);
 		return NULL;
 	}
 	l->c = c;
 	l->host = o->host;
+	l->died = o->died;
+	l->arg = o->arg;
 	l->keepalive_ms = o->keepalive_ms ? o->keepalive_ms : LINK_KEEPALIVE_MS;
+	l->slot = -1;
 	l->queue_tail = &l->queue;
+	l->kept_tail = &l->kept;
 	l->next_id = 1;
 	l->log_left = LINK_LOG_MAX;
 	buf_init(&l->in, IN_MAX + (1 << 17));
@@ -543,12 +647,19 @@ link_new(struct bytechan *c, const struct link_opts *o)
 	return l;
 }
 
+/* The thread has ended, or was never started. */
 static void
 link_free(struct link *l)
 {
+	if (l->slot >= 0) {
+		feed_detach(l->feed, l->slot);
+	}
 	drop_queue(l->queue);
+	drop_queue(l->kept);
 	bytechan_free(l->c);
-	pool_free(l->pool);
+	if (l->control) {
+		feed_free(l->feed);
+	}
 	buf_fini(&l->in);
 	pthread_cond_destroy(&l->changed);
 	pthread_mutex_destroy(&l->lock);
@@ -585,39 +696,70 @@ say_hello(struct link *l, const struct digest_key *key,
 	return rc;
 }
 
+/* The greeting, and the thread. */
+static int
+start(struct link *l, int64_t greeting_ms, struct err *e)
+{
+	int rc;
+
+	l->c->arg = l;
+	l->c->on_data = on_early_data;
+	l->c->on_stderr = on_stderr;
+	rc = wait_greeting(l, greeting_ms, e);
+	if (rc < 0) {
+		return rc;
+	}
+	l->c->on_data = on_data;
+	l->last_rx_ms = l->last_tx_ms = io_now_ms();
+	rc = parse_in(l, e);
+	if (rc < 0) {
+		return err_wrap(e, "%s", l->host);
+	}
+	rc = pthread_create(&l->thread, NULL, link_thread, l);
+	return rc != 0 ? err_sys(e, rc, "cannot start a thread") : 0;
+}
+
+static void
+wake(void *arg)
+{
+	bytechan_wake(((struct link *)arg)->c);
+}
+
+/* Take content from now on. */
+static int
+attach(struct link *l, struct err *e)
+{
+	int slot = feed_attach(l->feed, wake, l, e);
+
+	if (slot < 0) {
+		return slot;
+	}
+	pthread_mutex_lock(&l->lock);
+	l->slot = slot;
+	pthread_mutex_unlock(&l->lock);
+	bytechan_wake(l->c);
+	return 0;
+}
+
 int
 link_open(struct bytechan *c, const struct link_opts *o,
 	  const struct digest_key *key, struct link **out,
 	  struct msg_hello_reply *hello, struct err *e)
 {
-	struct link *l = link_new(c, o);
+	struct link *l = link_new(c, o, NULL);
 	int rc;
 
 	if (!l) {
 		bytechan_free(c);
 		return err_nomem(e);
 	}
-	c->arg = l;
-	c->on_data = on_early_data;
-	c->on_stderr = on_stderr;
-	rc = wait_greeting(l, o->greeting_ms, e);
-	if (rc == 0) {
-		c->on_data = on_data;
-		l->last_rx_ms = l->last_tx_ms = io_now_ms();
-		rc = parse_in(l, e);
-		if (rc < 0) {
-			err_wrap(e, "%s", l->host);
-		}
-	}
-	if (rc == 0 &&
-	    (rc = pthread_create(&l->thread, NULL, link_thread, l)) != 0) {
-		rc = err_sys(e, rc, "cannot start a thread");
-	}
+	rc = start(l, o->greeting_ms, e);
 	if (rc < 0) {
 		link_free(l);
 		return rc;
 	}
 	rc = say_hello(l, key, hello, e);
+	rc = rc < 0 ? rc : attach(l, e);
 	if (rc < 0) {
 		link_close(l);
 		return rc;
@@ -710,88 +852,175 @@ request_frame(uint32_t id, enum msg_method method, const void *body, size_t len)
 	return f;
 }
 
-int
-link_call(struct link *l, enum msg_method method, const void *body, size_t len,
-	  struct buf *reply, int64_t timeout_ms, struct err *e)
+static int
+call(struct link *l, enum msg_method method, const struct buf *body,
+     struct call *c, int64_t timeout_ms, int64_t deadline, struct err *e)
 {
-	int64_t deadline = io_deadline(timeout_ms);
-	struct call c = { .reply = reply, .rc = 1 };
 	struct pool_frame *f;
 	int rc;
 
+	c->rc = 1;
 	pthread_mutex_lock(&l->lock);
 	rc = blocked(l, e);
 	if (rc < 0) {
 		pthread_mutex_unlock(&l->lock);
 		return rc;
 	}
-	c.id = l->next_id++;
-	f = request_frame(c.id, method, body, len);
+	c->id = l->next_id++;
+	f = request_frame(c->id, method, body->data, body->len);
 	if (!f) {
 		pthread_mutex_unlock(&l->lock);
 		return err_set(e, E_LIMIT, "request %s of %zu bytes",
-			       msg_method_name(method), len);
+			       msg_method_name(method), body->len);
 	}
-	c.next = l->calls;
-	l->calls = &c;
+	c->next = l->calls;
+	l->calls = c;
 	push(l, f);
-	while (c.rc > 0) {
-		rc = blocked(l, &c.e);
+	while (c->rc > 0) {
+		rc = blocked(l, &c->e);
 		if (rc < 0) {
-			c.rc = rc;
-		} else if (!wait_changed(l, deadline) && c.rc > 0) {
-			c.rc = err_set(&c.e, E_TIMEOUT,
-				       "%s: no reply to %s in %lld s", l->host,
-				       msg_method_name(method),
-				       (long long)(timeout_ms / 1000));
+			c->rc = rc;
+		} else if (!wait_changed(l, deadline) && c->rc > 0) {
+			c->rc = err_set(&c->e, E_TIMEOUT,
+					"%s: no reply to %s in %lld s", l->host,
+					msg_method_name(method),
+					(long long)(timeout_ms / 1000));
 		}
 	}
-	unlink_call(l, &c);
+	unlink_call(l, c);
 	pthread_mutex_unlock(&l->lock);
-	if (c.rc < 0 && e) {
-		*e = c.e;
+	if (c->rc < 0 && e) {
+		*e = c->e;
 	}
-	return c.rc;
+	return c->rc;
+}
+
+int
+link_call(struct link *l, enum msg_method method, const void *body, size_t len,
+	  struct buf *reply, int64_t timeout_ms, struct err *e)
+{
+	const struct buf b = { .data = (uint8_t *)body, .len = len };
+	int64_t deadline = io_deadline(timeout_ms);
+	struct call c = { .reply = reply };
+	int rc = 0;
+
+	/* PASS_END means "all of it was sent". Content that is left to the
+	 * control stream itself stays in front of what follows there. */
+	if (l->control && method != MSG_STREAM_OPEN) {
+		rc = feed_drain(l->feed, deadline, e);
+	}
+	return rc < 0 ? rc : call(l, method, &b, &c, timeout_ms, deadline, e);
 }
 
 int
 link_send(struct link *l, struct pool_frame *f, struct err *e)
 {
-	return link_send_by(l, f, IO_FOREVER, e);
+	return feed_put(l->feed, f, IO_FOREVER, e);
 }
 
 int
 link_send_by(struct link *l, struct pool_frame *f, int64_t deadline,
 	     struct err *e)
 {
-	int rc = 0;
+	return feed_put(l->feed, f, deadline, e);
+}
 
-	pthread_mutex_lock(&l->lock);
-	for (;;) {
-		rc = blocked(l, e);
-		if (rc == 0 && l->fault.code) {
-			rc = l->fault.code;
-			if (e) {
-				*e = l->fault;
-			}
-		}
-		if (rc < 0 || l->sent_frames - l->acked_frames < LINK_WINDOW) {
-			break;
-		}
-		if (!wait_changed(l, deadline)) {
-			rc = err_set(e, E_TIMEOUT, "%s: takes no data",
-				     l->host);
-			break;
-		}
-	}
-	if (rc == 0) {
-		l->sent_frames++;
-		push(l, f);
-	}
-	pthread_mutex_unlock(&l->lock);
+/* ---- data streams ---- */
+
+static int64_t
+dead_ms(const struct link *l)
+{
+	return (int64_t)l->keepalive_ms * LINK_DEAD_FACTOR;
+}
+
+/* A number and a token from the control stream, shown on the new one. */
+static int
+show_token(struct link *control, struct link *l, struct err *e)
+{
+	cleanup(buf_finip) struct buf body = BUF_MAX(MSG_BODY_MAX);
+	cleanup(buf_finip) struct buf reply = BUF_MAX(MSG_BODY_MAX);
+	struct msg_join m;
+	struct enc n;
+	int rc = link_call(control, MSG_STREAM_OPEN, NULL, 0, &reply,
+			   dead_ms(l), e);
+
+	rc = rc < 0 ? rc : msg_get_join(reply.data, reply.len, &m, e);
 	if (rc < 0) {
-		pool_put(f);
+		return rc;
 	}
+	l->number = m.number;
+	enc_init(&n, &body, e);
+	msg_put_join(&n, &m);
+	rc = n.rc < 0 ? n.rc
+		      : link_call(l, MSG_JOIN, body.data, body.len, NULL,
+				  dead_ms(l), e);
+	explicit_bzero(&m, sizeof(m));
+	return rc;
+}
+
+int
+link_join(struct link *control, struct bytechan *c, const struct link_opts *o,
+	  struct link **out, struct err *e)
+{
+	struct link *l = link_new(c, o, control->feed);
+	int rc;
+
+	if (!l) {
+		bytechan_free(c);
+		return err_nomem(e);
+	}
+	rc = start(l, o->greeting_ms, e);
+	if (rc < 0) {
+		link_free(l);
+		return rc;
+	}
+	rc = show_token(control, l, e);
+	rc = rc < 0 ? rc : attach(l, e);
+	if (rc < 0) {
+		link_close(l);
+		return rc;
+	}
+	*out = l;
+	return 0;
+}
+
+static int
+ask_arrived(struct link *control, struct link *l, struct legacy *g,
+	    struct err *e)
+{
+	const struct msg_stream_end m = { .number = l->number,
+					  .acked = l->acked };
+	cleanup(buf_finip) struct buf body = BUF_MAX(MSG_BODY_MAX);
+	cleanup(buf_finip) struct buf reply = BUF_MAX(MSG_BODY_MAX);
+	struct call c = { .reply = &reply, .legacy = g };
+	struct enc n;
+
+	enc_init(&n, &body, e);
+	msg_put_stream_end(&n, &m);
+	return n.rc < 0 ? n.rc
+			: call(control, MSG_STREAM_END, &body, &c,
+			       dead_ms(control), io_deadline(dead_ms(control)),
+			       e);
+}
+
+int
+link_bury(struct link *control, struct link *l, struct err *e)
+{
+	struct legacy g = { .slot = l->slot };
+	int rc;
+
+	pthread_join(l->thread, NULL);
+	g.acked = l->acked;
+	g.unacked = (unsigned)(l->sent - l->acked);
+	rc = ask_arrived(control, l, &g, e);
+	if (rc == 0) {
+		for (unsigned i = 0; i < g.arrived; i++) {
+			forget_oldest(l);
+		}
+		feed_back(l->feed, l->slot, l->kept);
+		l->kept = NULL;
+	}
+	link_free(l);
 	return rc;
 }
 
@@ -815,26 +1044,25 @@ link_thread_cpu(struct link *l)
 struct pool *
 link_pool(struct link *l)
 {
-	return l->pool;
+	return feed_pool(l->feed);
 }
 
-uint64_t
-link_in_flight(struct link *l)
+struct feed *
+link_feed(struct link *l)
 {
-	uint64_t n;
+	return l->feed;
+}
 
-	pthread_mutex_lock(&l->lock);
-	n = l->sent_frames - l->acked_frames;
-	pthread_mutex_unlock(&l->lock);
-	return n;
+uint32_t
+link_caps(const struct link *l)
+{
+	return l->caps;
 }
 
 void
 link_clear_fault(struct link *l)
 {
-	pthread_mutex_lock(&l->lock);
-	err_clear(&l->fault);
-	pthread_mutex_unlock(&l->lock);
+	feed_fault(l->feed, NULL);
 }
 
 int
@@ -858,6 +1086,9 @@ set_cancelled(struct link *l, bool on)
 	l->cancelled = on;
 	pthread_cond_broadcast(&l->changed);
 	pthread_mutex_unlock(&l->lock);
+	if (l->control) {
+		feed_cancel(l->feed, on);
+	}
 }
 
 void
