@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "cli/dial.h"
+#include "cli/dialmore.h"
 #include "cli/probing.h"
 #include "cli/signals.h"
 #include "migrate/src.h"
@@ -99,6 +100,22 @@ open_agent(void *arg, bool must, struct bytechan **c, struct err *e)
 	return rc < 0 ? rc : dial_open(r->dial, must, c, e);
 }
 
+static int
+open_more(void *arg, const int *stop, struct bytechan **c, struct err *e)
+{
+	struct run *r = arg;
+
+	return dialmore_open(r->dial, stop, c, e);
+}
+
+static void
+more_used(void *arg, struct bytechan *c)
+{
+	struct run *r = arg;
+
+	dialmore_used(r->dial, c);
+}
+
 static void
 explain_agent(void *arg, struct err *e)
 {
@@ -153,6 +170,9 @@ start(struct run *r, struct err *e)
 		.dial = open_agent,
 		.explain = explain_agent,
 		.greeted = greeted_agent,
+		.more = open_more,
+		.more_used = more_used,
+		.streams = r->o->streams,
 		.greeting_ms = from_env("VZMIGRATE_GREETING_MS", GREETING_MS),
 		.keepalive_ms = (uint32_t)from_env("VZMIGRATE_KEEPALIVE_MS",
 						   KEEPALIVE_MS),
@@ -247,7 +267,7 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 	s.ms = res->ms;
 	s.copy_ms = res->step_ms[STEP_PASSES] + res->step_ms[STEP_FINAL];
 	s.passes = res->sent.proof.entries ? 1 : -1;
-	s.streams = info.cipher_c2s ? 1 : -1;
+	s.streams = res->streams ? (int)res->streams : -1;
 	s.compress = "none";
 	s.cipher = info.cipher_c2s;
 	s.mac = info.mac_c2s && strncmp(info.mac_c2s, "aead", 4) != 0

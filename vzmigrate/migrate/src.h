@@ -51,6 +51,7 @@ struct src_result {
 	char *kept;	 /* where the source copy is; owned; NULL: gone */
 	char *log_path;	 /* owned; or NULL */
 	struct send_result sent;
+	unsigned streams; /* the most that carried it; 0: nothing was sent */
 	bool verified; /* the proof was compared in this run */
 	int64_t ms;    /* of the whole */
 	int64_t step_ms[STEP_LAST + 1];

@@ -24,6 +24,7 @@
 /* Carries counters; lives on src_pass's stack. */
 struct meter {
 	struct progress *to;
+	struct srcconn *conn;	   /* tells how many streams there are */
 	struct send_progress from; /* atomic counters of the sender */
 	uint64_t files, bytes;	   /* carried over already */
 	pthread_t thread;
@@ -40,6 +41,7 @@ meter_carry(struct meter *t)
 	uint64_t bytes = __atomic_load_n(&t->from.bytes, __ATOMIC_RELAXED);
 
 	progress_add(t->to, files - t->files, bytes - t->bytes);
+	progress_streams(t->to, srcconn_streams_now(t->conn));
 	t->files = files;
 	t->bytes = bytes;
 }
@@ -68,9 +70,10 @@ meter_thread(void *arg)
 
 /* A display that cannot be fed is no reason to stop. */
 static void
-meter_start(struct meter *t, struct progress *to)
+meter_start(struct meter *t, struct progress *to, struct srcconn *conn)
 {
 	memset(t, 0, sizeof(*t));
+	t->conn = conn;
 	t->to = to;
 	if (!to) {
 		return;
@@ -144,10 +147,13 @@ send(struct src *m, int rootfd, bool tame, struct err *e)
 		return rc;
 	}
 	send_result_fini(&m->r->sent);
-	meter_start(&t, m->env->progress);
+	meter_start(&t, m->env->progress, m->env->conn);
+	srcconn_streams_begin(m->env->conn, m->total_bytes, m->total_files);
 	rc = send_tree(rootfd, srcconn_link(m->env->conn),
 		       srcconn_key(m->env->conn), &o, &m->r->sent, e);
+	srcconn_streams_end(m->env->conn);
 	meter_stop(&t);
+	m->r->streams = srcconn_streams_most(m->env->conn);
 	for (size_t i = 0; i < m->r->sent.nmounts; i++) {
 		warn_mount(m, m->r->sent.mounts[i]);
 	}

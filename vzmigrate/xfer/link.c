@@ -71,6 +71,7 @@ struct link {
 	struct pool_frame **kept_tail;
 
 	pthread_t thread;
+	bool joined; /* the thread is gone; who buries or closes */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;	  /* anything below changed */
 	int slot;		  /* in the feed, -1: none */
@@ -1003,25 +1004,35 @@ ask_arrived(struct link *control, struct link *l, struct legacy *g,
 			       e);
 }
 
+static void
+join_thread(struct link *l)
+{
+	if (!l->joined) {
+		pthread_join(l->thread, NULL);
+		l->joined = true;
+	}
+}
+
 int
 link_bury(struct link *control, struct link *l, struct err *e)
 {
 	struct legacy g = { .slot = l->slot };
 	int rc;
 
-	pthread_join(l->thread, NULL);
+	join_thread(l);
 	g.acked = l->acked;
 	g.unacked = (unsigned)(l->sent - l->acked);
 	rc = ask_arrived(control, l, &g, e);
-	if (rc == 0) {
-		for (unsigned i = 0; i < g.arrived; i++) {
-			forget_oldest(l);
-		}
-		feed_back(l->feed, l->slot, l->kept);
-		l->kept = NULL;
+	if (rc < 0) {
+		return rc;
 	}
+	for (unsigned i = 0; i < g.arrived; i++) {
+		forget_oldest(l);
+	}
+	feed_back(l->feed, l->slot, l->kept);
+	l->kept = NULL;
 	link_free(l);
-	return rc;
+	return 0;
 }
 
 int64_t
@@ -1104,15 +1115,21 @@ link_uncancel(struct link *l)
 }
 
 void
+link_stop(struct link *l)
+{
+	pthread_mutex_lock(&l->lock);
+	l->stopping = true;
+	bytechan_wake(l->c);
+	pthread_mutex_unlock(&l->lock);
+}
+
+void
 link_close(struct link *l)
 {
 	if (!l) {
 		return;
 	}
-	pthread_mutex_lock(&l->lock);
-	l->stopping = true;
-	bytechan_wake(l->c);
-	pthread_mutex_unlock(&l->lock);
-	pthread_join(l->thread, NULL);
+	link_stop(l);
+	join_thread(l);
 	link_free(l);
 }

@@ -105,7 +105,8 @@ int link_join(struct link *control, struct bytechan *c,
 /*
  * A data stream has died: learn from the agent what of it has arrived (from
  * then on it takes nothing more of it), give the rest back to the feed, and
- * free the link, also on error. Blocks for a request's time.
+ * free the link. After an error it is still there, and this may be tried
+ * again. Blocks for a request's time.
  */
 int link_bury(struct link *control, struct link *l, struct err *e);
 
@@ -119,6 +120,9 @@ int link_failed(struct link *l, struct err *e);
  * until link_uncancel. Async-signal-unsafe; any thread. */
 void link_cancel(struct link *l);
 void link_uncancel(struct link *l);
+
+/* Begin what link_close does, without waiting. */
+void link_stop(struct link *l);
 
 /* GOODBYE, a bounded wait for the agent's end, then free everything. NULL is
  * allowed. */
