@@ -190,35 +190,48 @@ receive(int sock, struct streamsock_peer *p, struct err *e)
 	return 0;
 }
 
-static void
-visitor(struct streamsock *s, int sock)
+/* `sock` stays the caller's: what is given away is a copy of it. */
+static int
+serve_visitor(struct streamsock *s, int sock, struct streamsock_peer *p,
+	      struct err *e)
 {
-	struct streamsock_peer p = { .in = -1, .out = -1, .sock = sock };
 	struct timeval t = { .tv_sec = WAIT_S };
-	struct err e = { 0 };
-	char ok = 1;
 	int rc;
 
 	if (setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)) < 0) {
-		rc = E_SYSTEM;
-	} else {
-		rc = check_uid(sock, &e);
+		return err_sys(e, errno, "cannot set a time-out");
 	}
-	rc = rc < 0 ? rc : receive(sock, &p, &e);
-	if (rc == 0 && memcmp(p.m.id, s->id, MSG_ID_LEN) != 0) {
-		rc = err_set(&e, E_DENIED, "not this agent's stream");
+	rc = check_uid(sock, e);
+	rc = rc < 0 ? rc : receive(sock, p, e);
+	if (rc < 0) {
+		return rc;
 	}
-	rc = rc < 0 ? rc : s->fn(&p, s->arg, &e);
-	if (rc == 0) {
-		if (send(sock, &ok, 1, MSG_NOSIGNAL) < 0) {
-			log_debug("a joining agent is gone");
-		}
-		explicit_bzero(&p.m, sizeof(p.m));
-		return;
+	if (memcmp(p->m.id, s->id, MSG_ID_LEN) != 0) {
+		return err_set(e, E_DENIED, "not this agent's stream");
 	}
-	log_warn("a data stream was refused: %s", e.text);
-	close_fd(&p.in);
-	close_fd(&p.out);
+	p->sock = fcntl(sock, F_DUPFD_CLOEXEC, 3);
+	if (p->sock < 0) {
+		return err_sys(e, errno, "cannot copy a descriptor");
+	}
+	return s->fn(p, s->arg, e);
+}
+
+static void
+visitor(struct streamsock *s, int sock)
+{
+	struct streamsock_peer p = { .in = -1, .out = -1, .sock = -1 };
+	struct err e = { 0 };
+	char ok = 1;
+
+	if (serve_visitor(s, sock, &p, &e) < 0) {
+		log_warn("a data stream was refused: %s", e.text);
+		close_fd(&p.in);
+		close_fd(&p.out);
+		close_fd(&p.sock);
+	} else if (send(sock, &ok, 1, MSG_NOSIGNAL) < 0) {
+		log_debug("a joining agent is gone");
+	}
+	explicit_bzero(&p.m, sizeof(p.m));
 	close(sock);
 }
 
