@@ -44,17 +44,26 @@ no_agents()
 	! agents >/dev/null
 }
 
-# begin ARG ... - a run in the background on a slow link, until there are three
-# agents. NEW is where the copy goes.
+has_streams()
+{
+	grep -qE "^.*b: $1 streams\$" "$TEST_TMP/e"
+}
+
+# begin ARG ... - a run in the background on a slow link, until it has STREAMS
+# (3) streams; 1: until there is an agent. NEW is where the copy goes.
 begin()
 {
 	NEW=/srv/new$RANDOM
 	wait_until 20 no_agents
-	link_rate 120mbit
+	link_rate 40mbit
 	on_bg a vzmigrate -v --kind=dir "$@" b "/srv/t:$NEW" \
 		>"$TEST_TMP/o" 2>"$TEST_TMP/e"
 	RUN=$ON_BG RUN_PID=$ON_PID
-	wait_until 30 agents_are "${AGENTS:-3}"
+	if [ "${STREAMS:-3}" = 1 ]; then
+		wait_until 30 agents_are 1
+	else
+		wait_until 60 has_streams "${STREAMS:-3}"
+	fi
 }
 
 # ends CODE
@@ -94,7 +103,7 @@ test_three()
 
 test_one()
 {
-	AGENTS=1 begin --streams=1
+	STREAMS=1 begin --streams=1
 	whole 1
 }
 
@@ -174,7 +183,7 @@ test_few_startups()
 	host_sshd_conf b 'MaxStartups 2:100:2
 MaxSessions 1'
 	host_sshd_restart b
-	AGENTS=8 begin --streams=8
+	STREAMS=8 begin --streams=8
 	whole 8
 	host_sshd_conf b ''
 	host_sshd_restart b
@@ -184,7 +193,7 @@ MaxSessions 1'
 test_no_more_connections()
 {
 	local from=$SECONDS
-	AGENTS=1 begin --streams=4 \
+	STREAMS=1 begin --streams=4 \
 		--agent='kill $(cat /run/sshd-22.pid); exec vzmigrate-agent'
 	ends 0
 	host_sshd_restart b
@@ -196,7 +205,7 @@ test_no_more_connections()
 # Connections, but no agents at their other ends.
 test_no_more_agents()
 {
-	AGENTS=1 begin --streams=2 \
+	STREAMS=1 begin --streams=2 \
 		--agent='mkdir /run/first || exit 3; exec vzmigrate-agent'
 	ends 0
 	on b rmdir /run/first
@@ -222,7 +231,7 @@ test_forced_command()
 # T4: a middlebox forgets a connection that is idle for 600 ms.
 test_middlebox()
 {
-	AGENTS=3 begin --streams=3 \
+	begin --streams=3 \
 		--ssh="-o 'ProxyCommand=idlecut 600 busybox nc %h %p'"
 	whole 3
 }

@@ -398,8 +398,8 @@ test_written_meanwhile(void **state)
 	assert_int_equal(xferfix_open(&x, d->dst, 2000, &e), 0);
 	assert_int_equal(copy(&x, d->src, &r, &p, &e), E_CHANGED);
 	assert_non_null(strstr(e.text, "huge"));
-	close(touch_fd);
 	xferfix_close(&x);
+	close(touch_fd);
 }
 
 /* The destination already has a name: a fault comes back, naming it, and the
