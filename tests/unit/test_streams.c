@@ -75,8 +75,8 @@ put(int dirfd, const char *name, size_t len, size_t from)
 
 	assert_true(fd >= 0);
 	while (len) {
-		size_t n = len < sizeof(noise) - from ? len
-						      : sizeof(noise) - from;
+		size_t n =
+			len < sizeof(noise) - from ? len : sizeof(noise) - from;
 
 		assert_int_equal(io_write_full(fd, noise + from, n, name, NULL),
 				 0);
@@ -340,8 +340,8 @@ test_killed_at_random(void **state)
 		srandom(seed);
 		/* The first bytes are JOIN. */
 		for (unsigned i = 0; i < XFERFIX_AGENTS_MAX; i++) {
-			limits[i] = i < 20 ? 100 + (uint64_t)random() % 8000000
-					   : 0;
+			limits[i] =
+				i < 20 ? 100 + (uint64_t)random() % 8000000 : 0;
 		}
 		happened = 0;
 		copy_whole(&x, d, 2000);
@@ -718,8 +718,7 @@ test_never_defined(void **state)
 		if (how) {
 			recv_streams(r, how == 1 ? 50 : 60000);
 		}
-		assert_int_equal(recv_frame(r, chunk(7, 0, noise, 100), &e),
-				 0);
+		assert_int_equal(recv_frame(r, chunk(7, 0, noise, 100), &e), 0);
 		while (how < 2 && io_left_ms(deadline) > 0 &&
 		       !__atomic_load_n(&done_count, __ATOMIC_RELAXED)) {
 			poll(NULL, 0, 1);
@@ -742,9 +741,8 @@ ask(struct xferfix *x)
 	struct err e = { 0 };
 	struct msg_join m;
 
-	assert_int_equal(link_call(x->l, MSG_STREAM_OPEN, NULL, 0, &reply, 5000,
-				   &e),
-			 0);
+	assert_int_equal(
+		link_call(x->l, MSG_STREAM_OPEN, NULL, 0, &reply, 5000, &e), 0);
 	assert_int_equal(msg_get_join(reply.data, reply.len, &m, &e), 0);
 	buf_fini(&reply);
 	return m;
@@ -878,14 +876,13 @@ test_rule_broken(void **state)
 	assert_int_equal(copy(&x, d->src, &r, &p, &e), 0);
 	m = ask(&x);
 	assert_int_equal(hand_over(&x, &m, &sock, &e), 0);
-	assert_int_equal(io_write_full(sock, request, sizeof(request), "x",
-				       NULL),
-			 0);
+	assert_int_equal(
+		io_write_full(sock, request, sizeof(request), "x", NULL), 0);
 	send_result_fini(&r);
 	pthread_join(x.thread, NULL);
 	assert_int_equal(x.served, E_PROTOCOL);
-	assert_non_null(strstr(x.served_err.text,
-			       "a request on a data stream"));
+	assert_non_null(
+		strstr(x.served_err.text, "a request on a data stream"));
 	x.joined = true;
 	close(sock);
 	xferfix_close(&x);
@@ -897,18 +894,12 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_three_streams),
-		T(test_most_streams),
-		T(test_second_pass),
-		T(test_large_file),
-		T(test_killed_at_random),
-		T(test_all_die),
-		T(test_stalled),
-		T(test_late_stream),
-		T(test_any_order),
-		T(test_never_defined),
-		T(test_tokens),
-		T(test_other_uid),
+		T(test_three_streams),	  T(test_most_streams),
+		T(test_second_pass),	  T(test_large_file),
+		T(test_killed_at_random), T(test_all_die),
+		T(test_stalled),	  T(test_late_stream),
+		T(test_any_order),	  T(test_never_defined),
+		T(test_tokens),		  T(test_other_uid),
 		T(test_rule_broken),
 	};
 

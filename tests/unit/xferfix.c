@@ -96,9 +96,8 @@ agent_thread(void *arg)
 					       .join_dir = on_join_dir };
 	struct xferfix *x = arg;
 
-	x->served =
-		server_run(x->fds[1], x->fds[1], FRAME_CAP_STREAMS, &ops, x,
-			   &x->served_err);
+	x->served = server_run(x->fds[1], x->fds[1], FRAME_CAP_STREAMS, &ops, x,
+			       &x->served_err);
 	recv_free(x->r);
 	x->r = NULL;
 	close(x->fds[1]);

@@ -30,7 +30,7 @@ struct xferfix {
 	 * channels (`n` counts them from 1); see xferfix_streams. */
 	unsigned streams;
 	struct bytechan *(*wrap_more)(struct bytechan *under, unsigned n);
-	int join_dir; /* where agents meet; made by xferfix_streams */
+	int join_dir;	       /* where agents meet; made by xferfix_streams */
 	struct server *server; /* since HELLO */
 	struct receiver *r;
 	int fds[2]; /* client, agent */

@@ -9,7 +9,8 @@
 
 #include <stdlib.h>
 
-#include "cli/dial.h"
+#include "base/cleanup.h"
+#include "cipher/offer.h"
 #include "ssh/conn.h"
 
 struct more {
@@ -80,11 +81,31 @@ static const struct bytechan_ops more_ops = {
 	.free = more_free,
 };
 
-int
-dialmore_open(void *arg, const int *stop, struct bytechan **out,
-	      struct err *e)
+/* The offer for both processors, where nobody else has decided. */
+static int
+offer_for(struct dial *d, enum hw there, struct offer *o, struct conn_params *p,
+	  struct err *e)
 {
-	struct dial *d = arg;
+	struct offer_ask ask = *dial_ask(d);
+	enum offer_by by = dial_offer(d)->ciphers_by;
+	int rc;
+
+	if (by != OFFER_BY_HARDWARE && by != OFFER_BY_DEFAULT) {
+		return 0;
+	}
+	ask.there = there;
+	rc = offer_build(&ask, o, e);
+	if (rc == 0) {
+		p->ciphers_c2s = o->ciphers_out;
+	}
+	return rc;
+}
+
+int
+dialmore_open(struct dial *d, enum hw there, const int *stop,
+	      struct bytechan **out, struct err *e)
+{
+	cleanup(offer_fini) struct offer o = { 0 };
 	struct conn *first = dial_live(d);
 	struct more *m = calloc(1, sizeof(*m));
 	struct conn_params p;
@@ -97,8 +118,9 @@ dialmore_open(void *arg, const int *stop, struct bytechan **out,
 	dial_params(d, &p);
 	p.stop = stop;
 	p.mismatch = NULL;
-	rc = first ? conn_open_more(first, &p, &m->conn, e)
+	rc = first ? offer_for(d, there, &o, &p, e)
 		   : err_set(e, E_CLOSED, "%s: not connected", dial_host(d));
+	rc = rc < 0 ? rc : conn_open_more(first, &p, &m->conn, e);
 	rc = rc < 0 ? rc : conn_exec(m->conn, dial_command(d), &m->inner, e);
 	if (rc < 0) {
 		conn_close(m->conn);
@@ -113,8 +135,7 @@ dialmore_open(void *arg, const int *stop, struct bytechan **out,
 }
 
 void
-dialmore_used(void *arg, struct bytechan *c)
+dialmore_used(struct bytechan *c)
 {
-	(void)arg;
 	conn_unstop(((struct more *)c)->inner);
 }

@@ -295,8 +295,8 @@ set_streams(struct options *o, const struct row *r, const char *v,
 	}
 	if (*v < '1' || *v > '9' || sscanf(v, "%3u%n", &count, &n) != 1 ||
 	    v[n] || count > FEED_STREAMS_MAX) {
-		return bad_value(r, v, "is neither a number of 1 to 16 nor auto",
-				 e);
+		return bad_value(r, v,
+				 "is neither a number of 1 to 16 nor auto", e);
 	}
 	o->streams = count;
 	return 0;

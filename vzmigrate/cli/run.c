@@ -104,16 +104,20 @@ static int
 open_more(void *arg, const int *stop, struct bytechan **c, struct err *e)
 {
 	struct run *r = arg;
+	const struct msg_hello_reply *h = srcconn_hello(r->conn);
 
-	return dialmore_open(r->dial, stop, c, e);
+	return dialmore_open(r->dial,
+			     !h		 ? HW_UNKNOWN
+			     : h->hw_aes ? HW_YES
+					 : HW_NO,
+			     stop, c, e);
 }
 
 static void
 more_used(void *arg, struct bytechan *c)
 {
-	struct run *r = arg;
-
-	dialmore_used(r->dial, c);
+	(void)arg;
+	dialmore_used(c);
 }
 
 static void

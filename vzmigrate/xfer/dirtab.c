@@ -174,8 +174,8 @@ define_locked(struct dirtab *t, uint32_t id, uint32_t parent, const char *name,
 	if (id < t->end && t->dirs[id].defined) {
 		return define_again(t, id, parent, name, name_len, e);
 	}
-	if (parent >= id || (!t->loose && (parent >= t->end ||
-					   !t->dirs[parent].defined))) {
+	if (parent >= id ||
+	    (!t->loose && (parent >= t->end || !t->dirs[parent].defined))) {
 		return err_set(e, E_PROTOCOL,
 			       "directory %u in undefined directory %u", id,
 			       parent);

@@ -32,7 +32,7 @@ struct feed {
 	struct pool_frame *queue;
 	struct pool_frame **tail;
 	unsigned queued, under_way;
-	unsigned limit; /* slots that take part */
+	unsigned limit;	  /* slots that take part */
 	unsigned waiting; /* in feed_put */
 	uint64_t acked_bytes, puts, waits;
 	bool cancelled;
@@ -169,8 +169,7 @@ tell_room(struct feed *f)
 }
 
 int
-feed_put(struct feed *f, struct pool_frame *fr, int64_t deadline,
-	 struct err *e)
+feed_put(struct feed *f, struct pool_frame *fr, int64_t deadline, struct err *e)
 {
 	bool waited = false;
 	int rc;

@@ -65,13 +65,13 @@ struct receiver {
 	pthread_cond_t idle;	  /* nothing queued and nobody busy */
 	struct pool_frame *queue; /* for the workers */
 	struct pool_frame **queue_tail;
-	struct pool_frame *aside;    /* frames that need a definition which has
-					not come yet */
+	struct pool_frame *aside; /* frames that need a definition which has
+				     not come yet */
 	struct pool_frame **aside_tail;
-	int64_t aside_until;	     /* when that is a fault */
-	int64_t patience_ms;	     /* -1: at once, there is one stream */
-	uint64_t defined;	     /* frames with definitions taken in */
-	unsigned busy; /* workers at work */
+	int64_t aside_until; /* when that is a fault */
+	int64_t patience_ms; /* -1: at once, there is one stream */
+	uint64_t defined;    /* frames with definitions taken in */
+	unsigned busy;	     /* workers at work */
 	bool stop;
 	struct err failed; /* the first fault; code 0: none */
 	uint64_t bytes;	   /* content written */

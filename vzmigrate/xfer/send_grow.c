@@ -14,7 +14,11 @@
 #define SETTLE_MS 100  /* the first bytes fill buffers */
 #define MEASURE_MS 300 /* of each level */
 #define GAIN 1.2       /* twice the streams must bring that much */
-#define LOSS 0.97      /* with less than that the level before was better */
+#define LOSS                                                                   \
+	0.85	       /* with less than that the level before was better:     \
+			  machines are noisy, and a stream too many costs less \
+			  than one too few */
+#define BUSY_IDLE 0.08 /* with less, this host's processors are the limit */
 #define BACKLOG 0.4    /* else the reading is the bottleneck */
 #define WORTH 6	       /* what is left must take that many openings */
 #define QUIET_CPU 0.5  /* of a stream's thread */
@@ -67,9 +71,8 @@ left(const struct send_grow *g, double rate)
 	if (!g->bytes) {
 		return 1e12; /* not known: long */
 	}
-	return sent >= g->bytes || rate <= 0
-		       ? 0
-		       : (double)(g->bytes - sent) / rate;
+	return sent >= g->bytes || rate <= 0 ? 0
+					     : (double)(g->bytes - sent) / rate;
 }
 
 static bool
@@ -85,8 +88,14 @@ quiet(const struct send_grow *g, const struct send_grow_sample *s)
 {
 	double ms = (double)(s->ms - g->from.ms);
 
-	return ms > 0 && g->ticks && g->idle / g->ticks > QUIET_IDLE &&
+	return ms > 0 && g->known && g->idle / g->known > QUIET_IDLE &&
 	       (s->cpu - g->from.cpu) * 1000 < QUIET_CPU * ms * g->level;
+}
+
+static bool
+busy(const struct send_grow *g)
+{
+	return g->known && g->idle / g->known < BUSY_IDLE;
 }
 
 static void
@@ -94,7 +103,7 @@ window_begin(struct send_grow *g, const struct send_grow_sample *s)
 {
 	g->measuring = true;
 	g->from = *s;
-	g->ticks = g->backlogs = 0;
+	g->ticks = g->backlogs = g->known = 0;
 	g->idle = 0;
 }
 
@@ -130,13 +139,8 @@ judge(struct send_grow *g, const struct send_grow_sample *s, double rate)
 		return;
 	}
 	g->wish.use = g->level;
-	if (!gained || g->level >= g->max) {
-		g->wish.open = g->level;
-		g->settled = true;
-		return;
-	}
-	if (!worth(g, rate)) {
-		/* Nothing is known against more; it is only too late. */
+	/* What is not worth it may only come too late. */
+	if (!gained || g->level >= g->max || busy(g) || !worth(g, rate)) {
 		g->wish.open = g->level;
 		g->settled = true;
 		return;
@@ -147,7 +151,9 @@ judge(struct send_grow *g, const struct send_grow_sample *s, double rate)
 	g->wish.use = g->level;
 	g->joined_ms = 0;
 	g->measuring = false;
-	g->asked_ms = s->ms;
+	if (!g->asked_ms) {
+		g->asked_ms = s->ms;
+	}
 }
 
 static void
@@ -155,6 +161,7 @@ count(struct send_grow *g, const struct send_grow_sample *s)
 {
 	g->ticks++;
 	g->backlogs += s->backlog;
+	g->known += s->idle >= 0;
 	g->idle += s->idle > 0 ? s->idle : 0;
 }
 
@@ -207,8 +214,8 @@ send_grow_step(struct send_grow *g, const struct send_grow_sample *s)
 	}
 	if (g->joined_ms == 0 && g->asked_ms) {
 		g->open_ms = (s->ms - g->asked_ms) /
-			     (g->level - g->level / 2 ? g->level - g->level / 2
-						      : 1);
+			     (int64_t)(g->level - g->level / 2);
+		g->asked_ms = 0;
 	}
 	reached(g, s);
 	if (!g->measuring) {

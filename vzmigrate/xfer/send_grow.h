@@ -33,19 +33,21 @@ struct send_grow_wish {
 /* In the caller's storage; private. */
 struct send_grow {
 	unsigned max;
-	uint64_t bytes, files; /* expected; 0: not known */
+	uint64_t bytes, files;	       /* expected; 0: not known */
 	struct send_grow_sample first; /* of the pass */
-	struct send_grow_sample from; /* of the window being measured */
+	struct send_grow_sample from;  /* of the window being measured */
 	struct send_grow_sample last;
-	unsigned level;	     /* streams whose worth is being measured */
-	bool measuring;	     /* `from` is set */
-	int64_t joined_ms;   /* when the level was reached; 0: not yet */
-	int64_t asked_ms;    /* when one more was asked for; 0: none was */
-	int64_t open_ms;     /* how long that took, the last time; 0: unknown */
-	double rate;	     /* bytes/ms of the level before; 0: unknown */
-	unsigned ticks, backlogs; /* samples in the window, those with backlog */
-	double idle;		  /* sum over them */
-	bool settled;		  /* no more growing in this pass */
+	unsigned level;	   /* streams whose worth is being measured */
+	bool measuring;	   /* `from` is set */
+	int64_t joined_ms; /* when the level was reached; 0: not yet */
+	int64_t asked_ms;  /* when one more was asked for; 0: none was */
+	int64_t open_ms;   /* how long that took, the last time; 0: unknown */
+	double rate;	   /* bytes/ms of the level before; 0: unknown */
+	unsigned ticks,
+		backlogs; /* samples in the window, those with backlog */
+	double idle;	  /* sum over those where it was known: */
+	unsigned known;
+	bool settled; /* no more growing in this pass */
 	struct send_grow_wish wish;
 };
 

@@ -35,11 +35,11 @@ struct send_streams {
 	pthread_cond_t changed;
 	pthread_t keeper;
 	bool started;
-	bool passing;  /* a pass is under way: grow is fed */
+	bool passing; /* a pass is under way: grow is fed */
 	bool quit;
-	bool look;     /* a stream has died */
-	bool opening;  /* the opener is to be joined */
-	bool opened;   /* it has ended, with what follows */
+	bool look;    /* a stream has died */
+	bool opening; /* the opener is to be joined */
+	bool opened;  /* it has ended, with what follows */
 	struct link *fresh;
 	int open_rc;
 	struct err open_err;
@@ -55,7 +55,7 @@ struct send_streams {
 	unsigned deaths;
 	int64_t next_ms; /* when to try again */
 	bool given_up;
-	bool told;	   /* that there are fewer */
+	bool told; /* that there are fewer */
 	struct send_grow grow;
 	uint64_t stat_all, stat_idle; /* of /proc/stat, the last time */
 };
@@ -235,9 +235,9 @@ idle_part(struct send_streams *s)
 	cleanup(close_file) FILE *f = fopen("/proc/stat", "re");
 	uint64_t all = 0, idle, d_all, d_idle;
 
-	if (!f || fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu",
-			 &v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6],
-			 &v[7]) < 5) {
+	if (!f ||
+	    fscanf(f, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &v[0],
+		   &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &v[7]) < 5) {
 		return -1;
 	}
 	for (int i = 0; i < 8; i++) {
@@ -350,8 +350,8 @@ send_streams_begin(struct send_streams *s, uint64_t bytes, uint64_t files)
 	send_grow_begin(&s->grow, AUTO_MAX, bytes, files);
 	s->passing = true;
 	if (!s->started) {
-		s->started = pthread_create(&s->keeper, NULL, keeper_thread,
-					    s) == 0;
+		s->started =
+			pthread_create(&s->keeper, NULL, keeper_thread, s) == 0;
 	}
 	pthread_cond_signal(&s->changed);
 	pthread_mutex_unlock(&s->lock);

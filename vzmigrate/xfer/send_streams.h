@@ -36,8 +36,7 @@ struct send_streams *send_streams_new(struct link *control,
 
 /* A pass begins, or has ended, in which so much is expected to be sent (0:
  * not known). Streams are opened in between, and stay. Does not block. */
-void send_streams_begin(struct send_streams *s, uint64_t bytes,
-			uint64_t files);
+void send_streams_begin(struct send_streams *s, uint64_t bytes, uint64_t files);
 void send_streams_end(struct send_streams *s);
 
 /* Streams that carry now, and the most at once so far; the control stream is

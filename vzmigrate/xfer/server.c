@@ -79,9 +79,9 @@ struct server {
 	bool peer_gone;		   /* nobody will read what we write */
 	bool stop;		   /* worker ends when idle */
 	struct data_stream *streams;
-	uint32_t nstreams;	/* numbers given out */
-	bool ending;		/* none may join any more */
-	struct err broken;	/* a data stream broke a rule; code 0: none */
+	uint32_t nstreams; /* numbers given out */
+	bool ending;	   /* none may join any more */
+	struct err broken; /* a data stream broke a rule; code 0: none */
 	struct msg_join tokens[TOKENS_MAX]; /* number 0: free */
 };
 
@@ -402,10 +402,11 @@ run_request(struct server *s, struct pool_frame *f)
 		do_stream_end(s, id, d.p, d.left);
 		return;
 	}
-	rc = method == MSG_SINK		 ? do_sink(s, &reply, &e)
-	     : method == MSG_STREAM_OPEN ? do_stream_open(s, &reply, &e)
-					 : s->ops->request(s, method, d.p, d.left,
-							   &reply, s->arg, &e);
+	rc = method == MSG_SINK ? do_sink(s, &reply, &e)
+	     : method == MSG_STREAM_OPEN
+		     ? do_stream_open(s, &reply, &e)
+		     : s->ops->request(s, method, d.p, d.left, &reply, s->arg,
+				       &e);
 	send_reply(s->control, id, rc, &e, &reply);
 }
 

@@ -26,10 +26,10 @@
 struct sstream {
 	int in, out; /* borrowed */
 	uint32_t number;
-	int wakefd;		/* eventfd: the writer has work */
-	int fencefd;		/* eventfd: the reader is to end */
-	bool fenced;		/* atomic */
-	uint32_t keepalive_ms;	/* atomic */
+	int wakefd;	       /* eventfd: the writer has work */
+	int fencefd;	       /* eventfd: the reader is to end */
+	bool fenced;	       /* atomic */
+	uint32_t keepalive_ms; /* atomic */
 
 	pthread_t writer;
 	bool started;

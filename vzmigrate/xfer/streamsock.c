@@ -25,8 +25,8 @@
 #include "base/digest.h"
 #include "base/log.h"
 
-#define WAIT_S 5	/* for the other side's one message */
-#define CLEAN_MAX 256	/* names looked at when cleaning */
+#define WAIT_S 5      /* for the other side's one message */
+#define CLEAN_MAX 256 /* names looked at when cleaning */
 #define NAME_LEN (2 * MSG_ID_LEN + 1)
 #define MESSAGE_LEN (4 + 4 + MSG_ID_LEN + MSG_TOKEN_LEN)
 
@@ -115,10 +115,9 @@ check_uid(int sock, struct err *e)
 	if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &c, &len) < 0) {
 		return err_sys(e, errno, "who is it");
 	}
-	return c.uid == geteuid()
-		       ? 0
-		       : err_set(e, E_DENIED, "uid %u wants to join",
-				 (unsigned)c.uid);
+	return c.uid == geteuid() ? 0
+				  : err_set(e, E_DENIED, "uid %u wants to join",
+					    (unsigned)c.uid);
 }
 
 static void
