@@ -56,7 +56,7 @@ begin()
 	NEW=/srv/new$RANDOM
 	wait_until 20 no_agents
 	link_rate 40mbit
-	on_bg a vzmigrate -v --kind=dir "$@" b "/srv/t:$NEW" \
+	on_bg a env VZMIGRATE_KEEPALIVE_MS=1000 vzmigrate -v --kind=dir "$@" b "/srv/t:$NEW" \
 		>"$TEST_TMP/o" 2>"$TEST_TMP/e"
 	RUN=$ON_BG RUN_PID=$ON_PID
 	if [ "${STREAMS:-3}" = 1 ]; then
@@ -228,11 +228,11 @@ test_forced_command()
 	host_sshd_stop b 2224
 }
 
-# T4: a middlebox forgets a connection that is idle for 600 ms.
+# T4: a middlebox forgets a connection that is idle for 3 s.
 test_middlebox()
 {
 	begin --streams=3 \
-		--ssh="-o 'ProxyCommand=idlecut 600 busybox nc %h %p'"
+		--ssh="-o 'ProxyCommand=idlecut 3000 busybox nc %h %p'"
 	whole 3
 }
 

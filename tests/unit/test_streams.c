@@ -270,6 +270,24 @@ test_second_pass(void **state)
 	xferfix_close(&x);
 }
 
+/* Nothing to carry for twice the time after which a silent peer is given up:
+ * both ends keep each stream alive. */
+static void
+test_idle(void **state)
+{
+	struct dirs *d = *state;
+	struct xferfix x = { .streams = 4 };
+	struct err e = { 0 };
+
+	assert_int_equal(xferfix_open(&x, d->dst, 60, &e), 0);
+	assert_int_equal(xferfix_streams(&x, &e), 0);
+	poll(NULL, 0, 2 * 60 * LINK_DEAD_FACTOR);
+	assert_int_equal(send_streams_now(x.more), 4);
+	assert_int_equal(x.dialled, 3);
+	xferfix_close(&x);
+	assert_int_equal(x.served, 0);
+}
+
 /* 5 GB, most of it holes, its chunks over all streams. */
 static void
 test_large_file(void **state)
@@ -894,13 +912,13 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_three_streams),	  T(test_most_streams),
-		T(test_second_pass),	  T(test_large_file),
-		T(test_killed_at_random), T(test_all_die),
-		T(test_stalled),	  T(test_late_stream),
-		T(test_any_order),	  T(test_never_defined),
-		T(test_tokens),		  T(test_other_uid),
-		T(test_rule_broken),
+		T(test_three_streams), T(test_most_streams),
+		T(test_second_pass),   T(test_idle),
+		T(test_large_file),    T(test_killed_at_random),
+		T(test_all_die),       T(test_stalled),
+		T(test_late_stream),   T(test_any_order),
+		T(test_never_defined), T(test_tokens),
+		T(test_other_uid),     T(test_rule_broken),
 	};
 
 	need_root();
