@@ -354,7 +354,7 @@ test_cancelled(void **state)
  * on its way. The file is larger than the window, so chunks are under way
  * while it is still being read. */
 static int touch_fd;
-#define HUGE ((off_t)3 * LINK_WINDOW * TREE_PIECE)
+#define HUGE ((off_t)3 * FEED_MAX * TREE_PIECE)
 
 static int
 touch_write(struct bytechan *c, const void *data, size_t len, int64_t ms,
@@ -399,8 +399,8 @@ test_written_meanwhile(void **state)
 	assert_int_equal(xferfix_open(&x, d->dst, 2000, &e), 0);
 	assert_int_equal(copy(&x, d->src, &r, &p, &e), E_CHANGED);
 	assert_non_null(strstr(e.text, "huge"));
-	close(touch_fd);
 	xferfix_close(&x);
+	close(touch_fd);
 }
 
 /* The destination already has a name: a fault comes back, naming it, and the

@@ -12,7 +12,10 @@
 #include "fs/meta.h"
 #include "xfer/link.h"
 #include "xfer/recv.h"
+#include "xfer/send_streams.h"
 #include "xfer/server.h"
+
+#define XFERFIX_AGENTS_MAX 128
 
 struct xferfix {
 	int rootfd; /* destination; borrowed */
@@ -25,17 +28,32 @@ struct xferfix {
 	void (*before_proof)(int rootfd);
 	/* Put something around the client's channel; may be NULL. */
 	struct bytechan *(*wrap)(struct bytechan *under);
+	/* Data streams: as send_streams_opts, and something around their
+	 * channels (`n` counts them from 1); see xferfix_streams. */
+	unsigned streams;
+	struct bytechan *(*wrap_more)(struct bytechan *under, unsigned n);
+	int join_dir;	       /* where agents meet; made by xferfix_streams */
+	struct server *server; /* since HELLO */
 	struct receiver *r;
 	int fds[2]; /* client, agent */
 	pthread_t thread;
 	int served; /* server_run's result */
 	struct err served_err;
 	struct link *l;
+	struct send_streams *more; /* NULL: none */
+	unsigned dialled;
+	pthread_t agents[XFERFIX_AGENTS_MAX]; /* of data streams */
+	char join_path[64];
+	uint32_t keepalive_ms;
+	bool joined;	/* `thread` was waited for already */
+	bool left_over; /* by close: a socket was left behind */
 };
 
 /* Connect. Returns link_open's result. */
 int xferfix_open(struct xferfix *x, int rootfd, uint32_t keepalive_ms,
 		 struct err *e);
+/* After open: see to it that there are x->streams streams; waits for them. */
+int xferfix_streams(struct xferfix *x, struct err *e);
 /* PASS_BEGIN, PASS_END of the only pass. */
 int xferfix_begin(struct xferfix *x, struct err *e);
 int xferfix_end(struct xferfix *x, struct msg_proof *p, struct err *e);

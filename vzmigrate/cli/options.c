@@ -17,6 +17,7 @@
 #include "migrate/srccontrol.h"
 #include "xfer/compress.h"
 #include "xfer/zframe.h"
+#include "xfer/feed.h"
 
 #define PROBE_MIN_MS 100
 #define PROBE_MAX_MS 600000
@@ -137,7 +138,8 @@ static const struct row {
 	  "measure the ciphers on this link (4 s) and use the best" },
 	{ "agent", 0, ID_AGENT, "COMMAND",
 	  "how to start vzmigrate-agent there" },
-	{ "streams", 0, ID_STREAMS, "N", "data connections (this version: 1)" },
+	{ "streams", 0, ID_STREAMS, "N|auto",
+	  "connections that carry the copy (1 to 16)" },
 	{ "compress", 0, ID_COMPRESS, "[LEVEL]",
 	  "compress at one level, 1 to 19 (3); default: as it pays" },
 	{ "nocompress", 0, ID_NOCOMPRESS, NULL, "never compress" },
@@ -307,6 +309,26 @@ set_nodeps(struct options *o, const struct row *r, const char *v, struct err *e)
 		}
 		p += n + (p[n] == ',');
 	}
+	return 0;
+}
+
+static int
+set_streams(struct options *o, const struct row *r, const char *v,
+	    struct err *e)
+{
+	int n = 0;
+	unsigned count = 0;
+
+	if (strcmp(v, "auto") == 0) {
+		o->streams = 0;
+		return 0;
+	}
+	if (*v < '1' || *v > '9' || sscanf(v, "%3u%n", &count, &n) != 1 ||
+	    v[n] || count > FEED_STREAMS_MAX) {
+		return bad_value(r, v,
+				 "is neither a number of 1 to 16 nor auto", e);
+	}
+	o->streams = count;
 	return 0;
 }
 
@@ -516,12 +538,7 @@ act(struct options *o, struct plan_ct *new, const struct row *r, char *v,
 	case ID_SSH_CONFIG:
 		return set_ssh(o, r, v, e);
 	case ID_STREAMS:
-		return strcmp(v, "1") == 0
-			       ? 0
-			       : bad_value(r, v,
-					   "is not possible: this version "
-					   "uses 1 connection",
-					   e);
+		return set_streams(o, r, v, e);
 	case ID_COMPRESS:
 		return set_compress(o, r, v, e);
 	case ID_NOCOMPRESS:

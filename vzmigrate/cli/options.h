@@ -43,6 +43,7 @@ struct options {
 	size_t nallow;
 	const char *agent;     /* --agent, or NULL */
 	const char *take_back; /* --take-back: the session; or NULL */
+	unsigned streams;      /* --streams; 0: as many as pay */
 	int64_t probe_ms; /* --probe-ciphers: time to measure; 0: not asked */
 	bool abort; /* --abort */
 	bool status; /* --status: `cts` are the words, there is no target */

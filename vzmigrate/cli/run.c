@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "cli/dial.h"
+#include "cli/dialmore.h"
 #include "cli/probing.h"
 #include "cli/signals.h"
 #include "migrate/src.h"
@@ -107,6 +108,26 @@ open_agent(void *arg, bool must, struct bytechan **c, struct err *e)
 	return rc < 0 ? rc : dial_open(r->dial, must, c, e);
 }
 
+static int
+open_more(void *arg, const int *stop, struct bytechan **c, struct err *e)
+{
+	struct run *r = arg;
+	const struct msg_hello_reply *h = srcconn_hello(r->conn);
+
+	return dialmore_open(r->dial,
+			     !h		 ? HW_UNKNOWN
+			     : h->hw_aes ? HW_YES
+					 : HW_NO,
+			     stop, c, e);
+}
+
+static void
+more_used(void *arg, struct bytechan *c)
+{
+	(void)arg;
+	dialmore_used(c);
+}
+
 static void
 explain_agent(void *arg, struct err *e)
 {
@@ -161,6 +182,9 @@ start(struct run *r, struct err *e)
 		.dial = open_agent,
 		.explain = explain_agent,
 		.greeted = greeted_agent,
+		.more = open_more,
+		.more_used = more_used,
+		.streams = r->o->streams,
 		.greeting_ms = from_env("VZMIGRATE_GREETING_MS", GREETING_MS),
 		.keepalive_ms = (uint32_t)from_env("VZMIGRATE_KEEPALIVE_MS",
 						   KEEPALIVE_MS),
@@ -273,7 +297,7 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 		s.resent = res->resent;
 		s.final_bytes = res->final_bytes;
 	}
-	s.streams = info.cipher_c2s ? 1 : -1;
+	s.streams = res->streams ? (int)res->streams : -1;
 	s.wire_bytes = res->wire_bytes;
 	s.compress = res->packed ? "zstd" : "none";
 	s.cipher = info.cipher_c2s;

@@ -30,6 +30,7 @@
 struct meter {
 	const struct src *m; /* borrowed */
 	struct progress *to;
+	struct srcconn *conn; /* tells how many streams there are */
 	struct send_progress from;   /* atomic counters of the sender */
 	uint64_t files, bytes;	     /* carried over already */
 	struct compress_totals wire; /* carried over already */
@@ -47,6 +48,7 @@ meter_carry(struct meter *t)
 	uint64_t bytes = __atomic_load_n(&t->from.bytes, __ATOMIC_RELAXED);
 
 	progress_add(t->to, files - t->files, bytes - t->bytes);
+	progress_streams(t->to, srcconn_streams_now(t->conn));
 	t->files = files;
 	t->bytes = bytes;
 }
@@ -99,6 +101,7 @@ meter_start(struct meter *t, const struct src *m)
 	memset(t, 0, sizeof(*t));
 	t->m = m;
 	t->to = m->env->progress;
+	t->conn = m->env->conn;
 	if (!t->to) {
 		return;
 	}
@@ -234,12 +237,15 @@ send(struct src *m, int rootfd, const struct msg_pass *pass, struct err *e)
 	}
 	open_control(m);
 	meter_start(&t, m);
+	srcconn_streams_begin(m->env->conn, m->total_bytes, m->total_files);
 	rc = send_tree(rootfd, srcconn_link(m->env->conn),
 		       srcconn_key(m->env->conn), &o, &m->r->sent, e);
+	srcconn_streams_end(m->env->conn);
 	meter_stop(&t);
 	if (rc < 0) {
 		link_hurry(srcconn_link(m->env->conn));
 	}
+	m->r->streams = srcconn_streams_most(m->env->conn);
 	count(m);
 	count_wire(m, &was);
 	for (size_t i = 0; pass->number == 1 && i < m->r->sent.nmounts; i++) {

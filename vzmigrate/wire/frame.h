@@ -24,7 +24,7 @@
 /* Capability bits in the greeting and in HELLO. */
 enum frame_cap {
 	FRAME_CAP_ZSTD = 1 << 0,    /* content may be compressed */
-	FRAME_CAP_STREAMS = 1 << 1, /* --join works */
+	FRAME_CAP_STREAMS = 1 << 1, /* JOIN works */
 	FRAME_CAP_SINK = 1 << 2,    /* SINK frames are counted and dropped */
 };
 

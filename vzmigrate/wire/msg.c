@@ -584,6 +584,70 @@ msg_get_sink(const void *body, size_t len, struct msg_sink *m, struct err *e)
 	return dec_end(&d, "sink", e);
 }
 
+void
+msg_put_join(struct enc *n, const struct msg_join *m)
+{
+	enc_u32(n, m->number);
+	enc_raw(n, m->id, MSG_ID_LEN);
+	enc_raw(n, m->token, MSG_TOKEN_LEN);
+}
+
+int
+msg_get_join(const void *body, size_t len, struct msg_join *m, struct err *e)
+{
+	const uint8_t *id, *token;
+	struct dec d;
+
+	*m = (struct msg_join){ 0 };
+	dec_init(&d, body, len);
+	m->number = dec_u32(&d);
+	id = dec_raw(&d, MSG_ID_LEN);
+	token = dec_raw(&d, MSG_TOKEN_LEN);
+	if (token) {
+		memcpy(m->id, id, MSG_ID_LEN);
+		memcpy(m->token, token, MSG_TOKEN_LEN);
+	}
+	return dec_end(&d, "join", e);
+}
+
+void
+msg_put_stream_end(struct enc *n, const struct msg_stream_end *m)
+{
+	enc_u32(n, m->number);
+	enc_u64(n, m->acked);
+}
+
+int
+msg_get_stream_end(const void *body, size_t len, struct msg_stream_end *m,
+		   struct err *e)
+{
+	struct dec d;
+
+	*m = (struct msg_stream_end){ 0 };
+	dec_init(&d, body, len);
+	m->number = dec_u32(&d);
+	m->acked = dec_u64(&d);
+	return dec_end(&d, "stream-end", e);
+}
+
+void
+msg_put_stream_end_reply(struct enc *n, const struct msg_stream_end_reply *m)
+{
+	enc_u64(n, m->frames);
+}
+
+int
+msg_get_stream_end_reply(const void *body, size_t len,
+			 struct msg_stream_end_reply *m, struct err *e)
+{
+	struct dec d;
+
+	*m = (struct msg_stream_end_reply){ 0 };
+	dec_init(&d, body, len);
+	m->frames = dec_u64(&d);
+	return dec_end(&d, "stream-end reply", e);
+}
+
 const char *
 msg_dst_state_name(enum msg_dst_state s)
 {
@@ -605,14 +669,24 @@ const char *
 msg_method_name(unsigned method)
 {
 	static const char *const names[] = {
-		[MSG_HELLO] = "hello",	     [MSG_OPEN] = "open",
-		[MSG_PUT_FILE] = "put-file", [MSG_CHECK] = "check",
-		[MSG_RESERVE] = "reserve",   [MSG_PASS_BEGIN] = "pass-begin",
-		[MSG_PASS_END] = "pass-end", [MSG_PROOF_LIST] = "proof-list",
-		[MSG_SYNC] = "sync",	     [MSG_TAKE_OVER] = "take-over",
-		[MSG_NEVER] = "never",	     [MSG_ABORT] = "abort",
-		[MSG_FINISH] = "finish",     [MSG_SINK] = "sink",
+		[MSG_HELLO] = "hello",
+		[MSG_OPEN] = "open",
+		[MSG_PUT_FILE] = "put-file",
+		[MSG_CHECK] = "check",
+		[MSG_RESERVE] = "reserve",
+		[MSG_PASS_BEGIN] = "pass-begin",
+		[MSG_PASS_END] = "pass-end",
+		[MSG_PROOF_LIST] = "proof-list",
+		[MSG_SYNC] = "sync",
+		[MSG_TAKE_OVER] = "take-over",
+		[MSG_NEVER] = "never",
+		[MSG_ABORT] = "abort",
+		[MSG_FINISH] = "finish",
+		[MSG_SINK] = "sink",
+		[MSG_STREAM_OPEN] = "stream-open",
+		[MSG_STREAM_END] = "stream-end",
+		[MSG_JOIN] = "join",
 	};
 
-	return method && method <= MSG_SINK ? names[method] : "unknown";
+	return method <= MSG_JOIN && names[method] ? names[method] : "unknown";
 }

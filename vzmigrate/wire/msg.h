@@ -42,6 +42,11 @@ enum msg_method {
 	MSG_FINISH = 13,    /* -; state. The client knows; end the session */
 	MSG_SINK = 14,	    /* -; sink. What SINK frames have cost so far; no
 			       session is needed */
+	MSG_STREAM_OPEN = 20, /* -; join. A data stream may be added */
+	MSG_STREAM_END = 21,  /* stream_end; stream_end_reply. A data stream has
+				 died: nothing more is taken of it */
+	MSG_JOIN = 22, /* join; -. Instead of HELLO: this is a data stream of
+			  another agent's connection */
 };
 
 /* Where a session stands on the destination; the last journal record says. */
@@ -167,6 +172,23 @@ struct msg_sink {
 	uint64_t sshd_us; /* its sshd's; 0: cannot be read */
 };
 
+/* What a new stream has to show. Wipe it after use. */
+#define MSG_TOKEN_LEN 32
+struct msg_join {
+	uint32_t number;	      /* of the stream, from 1; never again */
+	uint8_t id[MSG_ID_LEN];	      /* where its agent finds the other */
+	uint8_t token[MSG_TOKEN_LEN]; /* good for one stream */
+};
+
+struct msg_stream_end {
+	uint32_t number;
+	uint64_t acked; /* frames of it that the client knows as finished */
+};
+
+struct msg_stream_end_reply {
+	uint64_t frames; /* received whole; no more will be */
+};
+
 /* Body of a REPLY frame after its id. */
 struct msg_reply_head {
 	int32_t code; /* 0 or enum err_code */
@@ -193,6 +215,9 @@ MSG_DECLARE(take_over_reply);
 MSG_DECLARE(abort);
 MSG_DECLARE(state);
 MSG_DECLARE(sink);
+MSG_DECLARE(join);
+MSG_DECLARE(stream_end);
+MSG_DECLARE(stream_end_reply);
 
 void msg_hello_fini(struct msg_hello *m);
 void msg_hello_reply_fini(struct msg_hello_reply *m);

@@ -44,6 +44,7 @@ struct dirtab {
 	size_t cap;	/* of dirs */
 	uint32_t end;	/* largest id + 1 */
 	uint32_t count; /* defined */
+	bool loose;	/* parents may be defined later */
 	struct buf names;
 };
 
@@ -51,6 +52,7 @@ void
 dircache_init(struct dircache *c)
 {
 	c->next = 0;
+	c->unknown = false;
 	for (unsigned i = 0; i < DIRCACHE_SLOTS; i++) {
 		c->slot[i].id = 0;
 		c->slot[i].fd = -1;
@@ -215,7 +217,8 @@ define_locked(struct dirtab *t, uint32_t id, uint32_t parent, const char *name,
 	if (id < t->end && t->dirs[id].defined) {
 		return define_again(t, id, parent, name, name_len, e);
 	}
-	if (parent >= t->end || !t->dirs[parent].defined || parent >= id) {
+	if (parent >= id ||
+	    (!t->loose && (parent >= t->end || !t->dirs[parent].defined))) {
 		return err_set(e, E_PROTOCOL,
 			       "directory %u in undefined directory %u", id,
 			       parent);
@@ -242,6 +245,14 @@ define_locked(struct dirtab *t, uint32_t id, uint32_t parent, const char *name,
 		t->end = id + 1;
 	}
 	return 0;
+}
+
+void
+dirtab_loosen(struct dirtab *t)
+{
+	pthread_mutex_lock(&t->lock);
+	t->loose = true;
+	pthread_mutex_unlock(&t->lock);
 }
 
 int
@@ -395,6 +406,7 @@ dirtab_open(struct dirtab *t, struct dircache *c, uint32_t id, int make,
 	size_t n;
 	int fd, slot, rc;
 
+	c->unknown = false;
 	if (id == TREE_ROOT) {
 		return t->rootfd; /* opened up from the start */
 	}
@@ -410,6 +422,7 @@ dirtab_open(struct dirtab *t, struct dircache *c, uint32_t id, int make,
 	}
 	rc = chain_up(t, c, id, &chain, &fd, e);
 	if (rc < 0) {
+		c->unknown = rc == E_PROTOCOL;
 		return rc;
 	}
 	/* Downwards, one component at a time: no depth is too deep, and each

@@ -29,6 +29,8 @@ struct dircache {
 		bool open; /* to changes, see dirtab_open */
 	} slot[DIRCACHE_SLOTS];
 	unsigned next; /* which one is replaced next */
+	bool unknown;  /* the last dirtab_open failed for want of a
+			  definition */
 };
 
 void dircache_init(struct dircache *c);
@@ -38,6 +40,10 @@ void dircache_fini(struct dircache *c);
  * `update` the tree is not empty. */
 struct dirtab *dirtab_new(int rootfd, bool update, struct err *e);
 void dirtab_free(struct dirtab *t);
+
+/* From now on a directory may be defined before its parent: definitions come
+ * on several streams. */
+void dirtab_loosen(struct dirtab *t);
 
 /* Define a directory; the parent must be defined. The same definition again
  * is allowed, another one for the same id is E_PROTOCOL. */
@@ -49,8 +55,8 @@ int dirtab_define(struct dirtab *t, uint32_t id, uint32_t parent,
  * `make` it is to be changed: missing directories on the way are made (0700);
  * in an update, what stands in their place goes first, and flags of `id` that
  * forbid or bend what is made in it (immutable, append-only, the inheritance
- * of project ids) are cleared and remembered. E_PROTOCOL for an id never
- * defined; else the system's errors.
+ * of project ids) are cleared and remembered. E_PROTOCOL with c->unknown for an
+ * id that is not defined, or one above it; else the system's errors.
  */
 int dirtab_open(struct dirtab *t, struct dircache *c, uint32_t id, int make,
 		struct err *e);

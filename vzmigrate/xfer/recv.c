@@ -23,11 +23,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "base/fault.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "fs/beneath.h"
 #include "fs/content.h"
@@ -50,6 +52,7 @@ struct worker {
 	pthread_t thread;
 	struct dircache dirs;
 	struct zunpack *z; /* NULL: nothing compressed came yet */
+	bool no_file; /* the last do_file failed for want of a definition */
 };
 
 struct receiver {
@@ -77,7 +80,14 @@ struct receiver {
 	pthread_cond_t idle;	  /* nothing queued and nobody busy */
 	struct pool_frame *queue; /* for the workers */
 	struct pool_frame **queue_tail;
-	unsigned busy; /* workers at work */
+	struct pool_frame *aside; /* frames that need a definition which has
+				     not come yet */
+	struct pool_frame **aside_tail;
+	int64_t aside_until; /* when that is a fault */
+	int64_t patience_ms; /* -1: at once, there is one stream */
+	int64_t pass_patience_ms; /* the same when a pass begins */
+	uint64_t defined;    /* frames with definitions taken in */
+	unsigned busy;	     /* workers at work */
 	bool stop;
 	struct err failed; /* the first fault; code 0: none */
 	uint64_t bytes;	   /* content written */
@@ -441,6 +451,7 @@ do_file(struct worker *w, uint32_t id, const struct tree_record *rec,
 	struct recv_file *f;
 	int dirfd = -1, rc = recv_file_get(r->files, id, &f, e);
 
+	w->no_file = !f;
 	if (rc < 0) {
 		return rc;
 	}
@@ -541,27 +552,88 @@ do_record(struct worker *w, struct tree_record *rec, struct tree_in *in,
 	return rc < 0 ? rc : 0;
 }
 
+/* The records from f->at on. Each is done or it is not: where one has to wait
+ * for a definition, which is found out before it has any effect, f->at is left
+ * pointing to it. */
 static int
 do_batch(struct worker *w, struct pool_frame *f, struct err *e)
 {
 	struct tree_in body, defs;
 	struct tree_record rec;
 	int rc = tree_split(pool_payload(f), f->len, &body, &defs, e);
+	const uint8_t *start;
 
 	rc = rc < 0 ? rc : unpack(w, f, &body.p, &body.left, e);
+	start = body.p;
+	if (rc == 0) {
+		body.p += f->at;
+		body.left -= f->at;
+	}
 	while (rc == 0 && (rc = tree_get(&body, &rec, e)) == 1) {
 		rc = do_record(w, &rec, &body, e);
+		if (rc == 0) {
+			f->at = (uint32_t)(body.p - start);
+		}
 	}
 	return rc;
 }
 
+/* ---- what waits for a definition ---- */
+
+/* With the lock held: what was put aside is tried again, first. */
 static void
-work_on(struct worker *w, struct pool_frame *f)
+bring_back(struct receiver *r)
+{
+	if (!r->aside) {
+		return;
+	}
+	*r->aside_tail = r->queue;
+	if (!r->queue) {
+		r->queue_tail = r->aside_tail;
+	}
+	r->queue = r->aside;
+	r->aside = NULL;
+	r->aside_tail = &r->aside;
+	pthread_cond_broadcast(&r->work);
+}
+
+/* Whether a frame that failed is only early. `defined` was counted before it
+ * was tried: if more has come since, it is tried again at once. */
+static bool
+put_aside(struct worker *w, struct pool_frame *f, uint64_t defined)
+{
+	struct receiver *r = w->r;
+	bool early;
+
+	if (!w->dirs.unknown && !w->no_file) {
+		return false;
+	}
+	pthread_mutex_lock(&r->lock);
+	early = r->patience_ms >= 0;
+	if (early) {
+		if (!r->aside) {
+			r->aside_until = io_deadline(r->patience_ms);
+		}
+		f->next = NULL;
+		*r->aside_tail = f;
+		r->aside_tail = &f->next;
+		if (defined != r->defined) {
+			bring_back(r);
+		}
+	}
+	pthread_mutex_unlock(&r->lock);
+	return early;
+}
+
+static void
+work_on(struct worker *w, struct pool_frame *f, uint64_t defined)
 {
 	struct receiver *r = w->r;
 	struct err e = { 0 };
+	void *from = f->from;
 	int rc = 0;
 
+	w->dirs.unknown = w->no_file = false;
 	/* After a fault the rest of the pass is dropped, and acknowledged so
 	 * that the sender is not kept waiting. */
 	if (!has_failed(r)) {
@@ -572,6 +644,9 @@ work_on(struct worker *w, struct pool_frame *f)
 	if (rc == 0 && !has_failed(r)) {
 		rc = f->type == FRAME_BATCH ? do_batch(w, f, &e)
 					    : do_chunk(w, f, &e);
+		if (rc < 0 && put_aside(w, f, defined)) {
+			return;
+		}
 	}
 	/* Written, and not acknowledged yet. */
 	if (rc == 0) {
@@ -582,8 +657,29 @@ work_on(struct worker *w, struct pool_frame *f)
 	}
 	pool_put(f);
 	if (r->done) {
-		r->done(r->arg);
+		r->done(r->arg, from);
 	}
+}
+
+/* With the lock held. What waits for something that does not come is a fault
+ * in the end. */
+static void
+wait_for_work(struct receiver *r)
+{
+	struct timespec t;
+
+	if (!r->aside) {
+		pthread_cond_wait(&r->work, &r->lock);
+		return;
+	}
+	if (io_left_ms(r->aside_until) == 0) {
+		r->patience_ms = -1;
+		bring_back(r);
+		return;
+	}
+	t.tv_sec = r->aside_until / 1000;
+	t.tv_nsec = r->aside_until % 1000 * 1000000;
+	pthread_cond_timedwait(&r->work, &r->lock, &t);
 }
 
 static void *
@@ -595,9 +691,10 @@ worker_thread(void *arg)
 	pthread_mutex_lock(&r->lock);
 	while (!r->stop) {
 		struct pool_frame *f = r->queue;
+		uint64_t defined = r->defined;
 
 		if (!f) {
-			pthread_cond_wait(&r->work, &r->lock);
+			wait_for_work(r);
 			continue;
 		}
 		r->queue = f->next;
@@ -606,7 +703,7 @@ worker_thread(void *arg)
 		}
 		r->busy++;
 		pthread_mutex_unlock(&r->lock);
-		work_on(w, f);
+		work_on(w, f, defined);
 		pthread_mutex_lock(&r->lock);
 		r->busy--;
 		if (!r->busy && !r->queue) {
@@ -618,9 +715,21 @@ worker_thread(void *arg)
 }
 
 void
+recv_streams(struct receiver *r, int64_t patience_ms)
+{
+	dirtab_loosen(r->dirs);
+	pthread_mutex_lock(&r->lock);
+	r->patience_ms = r->pass_patience_ms = patience_ms;
+	pthread_mutex_unlock(&r->lock);
+}
+
+void
 recv_drain(struct receiver *r)
 {
 	pthread_mutex_lock(&r->lock);
+	/* Nothing more will come that anything could wait for. */
+	r->patience_ms = -1;
+	bring_back(r);
 	while (r->busy || r->queue) {
 		pthread_cond_wait(&r->idle, &r->lock);
 	}
@@ -662,6 +771,10 @@ recv_frame(struct receiver *r, struct pool_frame *f, struct err *e)
 		return rc;
 	}
 	pthread_mutex_lock(&r->lock);
+	if (f->type == FRAME_BATCH) {
+		r->defined++;
+		bring_back(r);
+	}
 	f->next = NULL;
 	*r->queue_tail = f;
 	r->queue_tail = &f->next;
@@ -712,13 +825,17 @@ recv_new(int rootfd, const struct digest_key *key, const struct recv_opts *o,
 	 struct receiver **out, struct err *e)
 {
 	struct receiver *r = calloc(1, sizeof(*r));
+	pthread_condattr_t attr;
 	int rc = 0;
 
 	if (!r) {
 		return err_nomem(e);
 	}
 	pthread_mutex_init(&r->lock, NULL);
-	pthread_cond_init(&r->work, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&r->work, &attr);
+	pthread_condattr_destroy(&attr);
 	pthread_cond_init(&r->idle, NULL);
 	r->rootfd = rootfd;
 	r->key = *key;
@@ -726,6 +843,8 @@ recv_new(int rootfd, const struct digest_key *key, const struct recv_opts *o,
 	meta_fresh_probe(rootfd, &r->fresh);
 	r->track = o->track;
 	r->queue_tail = &r->queue;
+	r->aside_tail = &r->aside;
+	r->patience_ms = r->pass_patience_ms = -1;
 	r->dirs = dirtab_new(rootfd, false, e);
 	r->inodes = r->dirs ? inomap_new(e) : NULL;
 	r->files = r->inodes
@@ -759,6 +878,7 @@ recv_free(struct receiver *r)
 		dircache_fini(&r->workers[i].dirs);
 		zunpack_free(r->workers[i].z);
 	}
+	bring_back(r);
 	while (r->queue) {
 		struct pool_frame *f = r->queue;
 
@@ -826,6 +946,10 @@ recv_update(struct receiver *r, struct err *e)
 	/* The workers are idle, and look at nothing of this before they are
 	 * given a frame, under the lock. */
 	pthread_mutex_lock(&r->lock);
+	r->patience_ms = r->pass_patience_ms;
+	if (r->patience_ms >= 0) {
+		dirtab_loosen(dirs);
+	}
 	for (unsigned i = 0; i < r->nworkers; i++) {
 		dircache_fini(&r->workers[i].dirs);
 	}

@@ -29,16 +29,24 @@ int recv_new(int rootfd, const struct digest_key *key,
 	     const struct recv_opts *o, struct receiver **r, struct err *e);
 
 /* Called by the receiver from its workers: a frame is finished with (its
- * buffer is back in its pool); the first thing that went wrong. */
-typedef void recv_done_fn(void *arg);
+ * buffer is back in its pool; `from` is its `from`); the first thing that went
+ * wrong. */
+typedef void recv_done_fn(void *arg, void *from);
 typedef void recv_fault_fn(const struct err *why, void *arg);
 void recv_bind(struct receiver *r, recv_done_fn *done, recv_fault_fn *fault,
 	       void *arg);
 
 /* A BATCH or CHUNK frame; taken over, also on error. Reads definitions,
- * queues the rest: never blocks on the disk. One thread. E_PROTOCOL,
+ * queues the rest: never blocks on the disk. Any thread. E_PROTOCOL,
  * E_NOMEM end the connection. */
 int recv_frame(struct receiver *r, struct pool_frame *f, struct err *e);
+
+/*
+ * From now on frames come on several streams, so that a definition may come
+ * after what needs it: such a frame is put aside until then. For `patience_ms`
+ * at most, or until recv_drain: then it is a fault. Any thread.
+ */
+void recv_streams(struct receiver *r, int64_t patience_ms);
 
 /* Wait until every frame taken is finished with. */
 void recv_drain(struct receiver *r);

@@ -76,6 +76,7 @@ send_flush(struct pass *p, struct lane *n, struct err *e)
 	}
 	rc = send_ship(p->o->compress, (unsigned)(n - p->lane), p->l, f, e);
 	n->link_failed = rc < 0;
+	n->flushed++;
 	if (rc == 0) {
 		/* Queued behind this frame, others may rely on them. */
 		send_dirs_sent(p->dirs, (uint32_t *)n->defined.data,

@@ -416,15 +416,22 @@ send_ranges(struct diff *f, struct lane *n, const struct buf *ranges,
 	struct item *it = f->it;
 	uint32_t id = it->was_group ? it->was_group : send_new_id(f->p), wire;
 	uint64_t chunks = 0;
+	unsigned flushed = 0;
 	int rc = send_prepare(f->p, n, it->dir, 0, &wire, e);
 
 	if (rc == 0) {
+		flushed = n->flushed;
 		tree_put_update(&n->defs, id, wire, it->name, it->name_len,
 				f->size);
 		rc = send_holes(f, n, id, ranges, e);
 	}
 	if (rc == 0) {
 		rc = send_flush(f->p, n, e);
+	}
+	/* With several streams a chunk could be there before a HOLE that did
+	 * not fit into the batch of the UPDATE. */
+	if (rc == 0 && n->flushed - flushed > 1) {
+		rc = link_drain(f->p->l, e);
 	}
 	for (size_t i = 0; rc == 0 && i < ranges->len / sizeof(*r); i++) {
 		rc = send_range(f, n, id, &r[i], &chunks, e);

@@ -47,6 +47,7 @@ struct lane {
 	bool link_failed;     /* so the entry at hand is not to blame */
 	struct buf names;     /* struct send_name, for send_groups */
 	unsigned number;
+	unsigned flushed; /* batches that were sent */
 };
 
 struct pass {
