@@ -105,6 +105,8 @@ static const struct row {
 	  "passes go on until the last is expected to take less (0.3)" },
 	{ "stop-timeout", 0, ID_STOP_TIMEOUT, "SECONDS",
 	  "time it gets to stop, then by force (60)" },
+	{ "nodeps", 'f', ID_NODEPS, "[LIST]",
+	  "checks that only warn: arch,bindmount,ip,mac,net,runtime" },
 	{ "take-back", 0, ID_TAKE_BACK, "SESSION",
 	  "un-retire it here: the other host is gone for good" },
 	{ "abort", 0, ID_ABORT, NULL,
@@ -144,7 +146,6 @@ static const struct row {
 
 	/* Accepted: what they ask for is so anyway. */
 	{ "ssh-mux", 0, ID_NONE, NULL, NULL },
-	{ "nodeps", 'f', ID_NODEPS, "[LIST]", NULL },
 	{ "resume", 0, ID_NONE, NULL, NULL },
 	{ "nocompress", 0, ID_NONE, NULL, NULL },
 	{ "whole-file", 'W', ID_NONE, NULL, NULL },
@@ -269,13 +270,14 @@ set_metadata(struct options *o, const struct row *r, const char *v,
 	return 0;
 }
 
-/* The checks that may be named here concern running containers, so leaving
- * them out changes nothing. */
+/* Some names are those of OpenVZ's tools; ipv6 is one that is not needed. */
 static int
 set_nodeps(struct options *o, const struct row *r, const char *v, struct err *e)
 {
-	static const char *const known[] = { "cpu", "cpu_check", "ipv6",
-					     "all" };
+	static const char *const known[] = {
+		"all", "arch", "bindmount", "cpu",     "cpu_check",
+		"ip",  "ipv6", "mac",	    "net", "runtime",
+	};
 	const char *p = v ? v : "all";
 
 	if (*p == '=') {
@@ -294,7 +296,8 @@ set_nodeps(struct options *o, const struct row *r, const char *v, struct err *e)
 		if (i == sizeof(known) / sizeof(known[0])) {
 			return bad_value(r, p,
 					 "is not a check that can be left out "
-					 "(cpu, ipv6, all)",
+					 "(all, arch, bindmount, ip, mac, net, "
+					 "runtime)",
 					 e);
 		}
 		p += n + (p[n] == ',');
