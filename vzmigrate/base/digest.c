@@ -51,6 +51,12 @@ digest_of(const struct digest_key *k, const void *data, size_t len)
 						 sizeof(k->secret)));
 }
 
+uint64_t
+digest_hash64(const struct digest_key *k, const void *data, size_t len)
+{
+	return XXH3_64bits_withSecret(data, len, k->secret, sizeof(k->secret));
+}
+
 struct digest_state *
 digest_new(const struct digest_key *k, struct err *e)
 {

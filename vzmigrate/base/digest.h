@@ -43,6 +43,10 @@ int digest_key_new(struct digest_key *k, struct err *e);
 struct digest digest_of(const struct digest_key *k, const void *data,
 			size_t len);
 
+/* 64 bits of hash of one buffer, for tables in memory. */
+uint64_t digest_hash64(const struct digest_key *k, const void *data,
+		       size_t len);
+
 /* A running hash; NULL with E_NOMEM. `k` is borrowed until free. */
 struct digest_state *digest_new(const struct digest_key *k, struct err *e);
 void digest_update(struct digest_state *s, const void *data, size_t len);
