@@ -243,8 +243,13 @@ send_name_error(struct lane *n, struct err *e)
 bool
 send_forgiven(const struct pass *p, const struct err *e)
 {
-	return p->o->live && (e->code == E_NOT_FOUND || e->code == E_CHANGED ||
-			      (e->code == E_DENIED && e->sys == ELOOP));
+	if (!p->o->live) {
+		return false;
+	}
+	/* A symlink, a mount or a file in the place of a directory. */
+	return e->code == E_NOT_FOUND || e->code == E_CHANGED ||
+	       (e->code == E_DENIED && (e->sys == ELOOP || e->sys == EXDEV)) ||
+	       (e->code == E_SYSTEM && e->sys == ENOTDIR);
 }
 
 /* ---- the callbacks without a ledger ---- */
