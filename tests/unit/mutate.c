@@ -506,20 +506,67 @@ op_chattr(struct mutate *m, const char *p)
 	close(fd);
 }
 
+/* What an operation is for; where a few tries find no such thing, it falls on
+ * whatever comes. */
+enum target { ANY, FILE_, BIG, NODIR, DIR_ };
+
+static bool
+suits(struct mutate *m, const char *path, enum target t)
+{
+	struct stat st;
+
+	if (fstatat(m->root, path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		return false;
+	}
+	switch (t) {
+	case FILE_:
+		return S_ISREG(st.st_mode);
+	case BIG:
+		return S_ISREG(st.st_mode) && st.st_size > LARGE;
+	case NODIR:
+		return !S_ISDIR(st.st_mode);
+	case DIR_:
+		return S_ISDIR(st.st_mode);
+	default:
+		return true;
+	}
+}
+
+static void
+pick_for(struct mutate *m, char path[64], enum target t)
+{
+	unsigned tries = t == ANY ? 1 : 12;
+
+	do {
+		pick(m, path);
+	} while (--tries && !suits(m, path, t));
+}
+
 static const struct {
 	const char *name;
 	unsigned weight;
+	enum target target;
 	void (*run)(struct mutate *m, const char *path);
 } ops[] = {
-	{ "create", 12, op_create },   { "write", 10, op_write },
-	{ "touch back", 5, op_touch_back }, { "truncate", 5, op_truncate },
-	{ "punch", 5, op_punch },      { "map", 8, op_map },
-	{ "store", 4, op_store },      { "rename", 8, op_rename },
-	{ "link", 8, op_link },	       { "unlink", 3, op_unlink },
-	{ "remove", 1, op_remove },    { "mkdir", 9, op_mkdir },
-	{ "mknod", 4, op_mknod },      { "chmod", 4, op_chmod },
-	{ "chown", 3, op_chown },      { "times", 4, op_times },
-	{ "xattr", 6, op_xattr },      { "chattr", 4, op_chattr },
+	{ "create", 12, ANY, op_create },
+	{ "write", 10, FILE_, op_write },
+	{ "touch back", 5, FILE_, op_touch_back },
+	{ "truncate", 5, FILE_, op_truncate },
+	{ "punch", 7, BIG, op_punch },
+	{ "map", 8, FILE_, op_map },
+	{ "store", 4, ANY, op_store },
+	{ "rename", 8, ANY, op_rename },
+	{ "link", 6, NODIR, op_link },
+	{ "unlink", 4, NODIR, op_unlink },
+	{ "remove", 1, ANY, op_remove },
+	{ "mkdir", 9, ANY, op_mkdir },
+	{ "mknod", 4, ANY, op_mknod },
+	{ "chmod", 4, ANY, op_chmod },
+	{ "chown", 3, ANY, op_chown },
+	{ "times", 4, ANY, op_times },
+	{ "xattr", 6, ANY, op_xattr },
+	{ "chattr", 4, FILE_, op_chattr },
+	{ "chattr", 4, DIR_, op_chattr },
 };
 
 void
@@ -535,8 +582,8 @@ mutate_step(struct mutate *m)
 	for (i = 0; at >= ops[i].weight; i++) {
 		at -= ops[i].weight;
 	}
-	pick(m, path);
-	if (below(m, 20) == 0) {
+	pick_for(m, path, ops[i].target);
+	if (below(m, 30) == 0) {
 		snprintf(path, sizeof(path), ".");
 	}
 	if (below(m, 4)) {

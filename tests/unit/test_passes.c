@@ -253,7 +253,7 @@ one_seed(uint64_t seed)
 	assert_int_equal(xferfix_open(&x, b.dst, 2000, &e), 0);
 	l = ledger_new(&x.key, &e);
 	assert_non_null(l);
-	steps(&b, 500);
+	steps(&b, 400);
 	for (; no <= live; no++) {
 		b.during = seed % 3 ? 1000 : 0;
 		pass(&b, &x, l, no, false);
