@@ -533,15 +533,17 @@ send_now_ns(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* What the walk would have taken if nothing had differed: less what each
- * thread spent on such things. */
+/* What the walk would have taken if nothing had differed: less what the
+ * busiest thread spent on such things. */
 static int64_t
 walk_ms(const struct pass *p, int64_t whole_ns)
 {
+	int64_t busy = 0;
+
 	for (unsigned i = 0; i < p->threads; i++) {
-		whole_ns -= p->lane[i].busy_ns / p->threads;
+		busy = p->lane[i].busy_ns > busy ? p->lane[i].busy_ns : busy;
 	}
-	return whole_ns < 0 ? 0 : whole_ns / 1000000;
+	return whole_ns < busy ? 0 : (whole_ns - busy) / 1000000;
 }
 
 static int

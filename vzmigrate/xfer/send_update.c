@@ -251,9 +251,9 @@ on_file(struct pass *p, struct lane *n, struct scan_dir *d, const char *name,
 {
 	struct item it;
 
-	if (en->flags & LEDGER_DIR) {
-		ledger_reset(p->led, n->number, en);
-	}
+	/* What was a directory stays one in the ledger until something was sent
+	 * in its place: this file may vanish before that, and a directory may
+	 * come again, whose names must be compared with those there. */
 	if (stx->stx_nlink > 1) {
 		return send_groups_name(p, n, d->user, en, stx, e);
 	}
