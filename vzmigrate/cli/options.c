@@ -19,6 +19,10 @@
 #define PROBE_MAX_MS 600000
 #define STOP_MS 60000
 #define STOP_MAX_S 3600
+#define ROUNDS 10
+#define ROUNDS_MAX 100
+#define ROUNDS_MS (24 * 3600 * 1000LL)
+#define DOWNTIME_MS 300
 #define DOWNTIME_MIN_MS 0
 #define DOWNTIME_MAX_MS 3600000
 
@@ -375,14 +379,14 @@ set_rounds(struct options *o, const struct row *r, const char *v, struct err *e)
 	int n = 0, passes = 0;
 
 	if (sscanf(v, "%4d%n", &passes, &n) != 1 || v[n] || passes < 1 ||
-	    passes > ROUNDS_LIMIT) {
+	    passes > ROUNDS_MAX) {
 		char why[64];
 
 		snprintf(why, sizeof(why), "is not a number from 1 to %d",
-			 ROUNDS_LIMIT);
+			 ROUNDS_MAX);
 		return bad_value(r, v, why, e);
 	}
-	o->plan.rounds.passes = (unsigned)passes;
+	o->plan.rounds.max_rounds = (unsigned)passes;
 	return 0;
 }
 
@@ -495,7 +499,7 @@ act(struct options *o, struct plan_ct *new, const struct row *r, char *v,
 	case ID_ROUNDS:
 		return set_rounds(o, r, v, e);
 	case ID_NOITER:
-		o->plan.rounds.passes = 1;
+		o->plan.rounds.max_rounds = 1;
 		break;
 	case ID_MAX_DOWNTIME:
 		return set_time(r, v, DOWNTIME_MIN_MS, DOWNTIME_MAX_MS,
@@ -747,7 +751,9 @@ options_parse(int argc, char **argv, struct options *o, struct err *e)
 
 	*o = (struct options){
 		.plan.stop_ms = STOP_MS,
-		.plan.rounds = { ROUNDS_PASSES, ROUNDS_TARGET_MS },
+		.plan.rounds = { .target_ms = DOWNTIME_MS,
+				 .max_rounds = ROUNDS,
+				 .max_ms = ROUNDS_MS },
 	};
 	rc = parse_vector(argc, argv, o, &new, e);
 	if (rc < 0 || o->action != OPTIONS_RUN) {
