@@ -29,7 +29,7 @@ enum exitcode {
 	EXITCODE_CLEAN_UP = 66,	   /* moved, but not cleaned up */
 	EXITCODE_VERIFY = 67,	   /* the copies differ */
 	EXITCODE_UNSUPPORTED = 68, /* a thing that cannot be carried */
-	EXITCODE_STATE = 69,	   /* the CT is running */
+	EXITCODE_STATE = 69,	   /* the CT is in the wrong state */
 	EXITCODE_CANCELLED = 70,   /* interrupted; the source is as it was */
 	EXITCODE_CORRUPT = 71,	   /* a state file of ours is damaged */
 	EXITCODE_FENCED = 72,	   /* another run took the session over */

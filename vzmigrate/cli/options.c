@@ -157,11 +157,11 @@ static const struct row {
 
 	/* Refused: silence would be a wrong promise. */
 	{ "live", 0, ID_REFUSE, NULL,
-	  "this version moves stopped containers only; stop it and leave the "
-	  "option out" },
+	  "running processes are not carried over by this version; without "
+	  "the option it is stopped late and started there" },
 	{ "online", 0, ID_REFUSE, NULL,
-	  "this version moves stopped containers only; stop it and leave the "
-	  "option out" },
+	  "running processes are not carried over by this version; without "
+	  "the option it is stopped late and started there" },
 	{ "rsync", 0, ID_REFUSE, "OPTIONS",
 	  "rsync is not used; leave the option out" },
 	{ "compact", 'c', ID_REFUSE, NULL,
@@ -177,12 +177,12 @@ static const struct row {
 	{ "timeout", 0, ID_REFUSE, "SECONDS",
 	  "use --ssh='-o ConnectTimeout=SECONDS'" },
 	{ "keep-images", 0, ID_REFUSE, NULL,
-	  "there are no images of a running container in this version" },
+	  "there are no images of running processes in this version" },
 	{ "keeper", 0, ID_REFUSE, "[ID]", "keeper containers are not made" },
 	{ "lazy", 0, ID_REFUSE, NULL,
-	  "this version moves stopped containers only" },
+	  "it is for running processes, which this version does not carry" },
 	{ "require-realtime", 0, ID_REFUSE, NULL,
-	  "this version moves stopped containers only" },
+	  "it is for running processes, which this version does not carry" },
 	{ "readonly", 0, ID_REFUSE, NULL,
 	  "the source cannot be left unlocked; use -r no" },
 	{ "nonsharedfs", 0, ID_REFUSE, NULL,
