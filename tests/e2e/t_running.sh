@@ -336,3 +336,75 @@ test_openvz_start_fails()
 	nothing_left
 	on b vzctl stop 403 >/dev/null
 }
+
+# --- before anything is done ------------------------------------------------
+
+# N4, U10: all findings at once, each with what to do next.
+test_checks()
+{
+	local c d
+	runs c9
+	d=$(host_dir b)
+	# In the way over there: a container with its MAC and its address.
+	lxc_make b other
+	cat >>"$d$CTS/other/config" <<-'END'
+	lxc.net.1.type = veth
+	lxc.net.1.hwaddr = 00:16:3E:AA:BB:CC
+	lxc.net.1.ipv4.address = 10.9.8.7/24
+	END
+	c=$(conf_of a c9)
+	cat >>"$c" <<-'END'
+	lxc.net.1.type = veth
+	lxc.net.1.link = lxcbr77
+	lxc.net.1.hwaddr = 00:16:3e:aa:bb:cc
+	lxc.net.1.ipv4.address = 10.9.8.7/24
+	lxc.mount.entry = /srv/shared srv none bind 0 0
+	END
+	mig --check-only c9
+	want 19
+	assert_match 'the network device lxcbr77 that the configuration names is not there; make it' "$ERR"
+	assert_match 'the MAC address 00:16:3e:aa:bb:cc is in use by lxc container other' "$ERR"
+	assert_match 'the address 10.9.8.7/24 is in use by lxc container other' "$ERR"
+	assert_match 'the mount /srv/shared that the configuration uses is not there' "$ERR"
+	assert_match 'c9: 4 checks failed, nothing was changed' "$ERR"
+	runs_only_on a c9 1
+	mig --check-only --nodeps=net,bindmount,mac c9
+	want 12
+	mig --check-only --nodeps=net,bindmount,mac,ip c9
+	want 0
+	mig --check-only -f c9
+	want 0
+	rm -rf "$d$CTS/other"
+	# What stays stopped there needs no bridge yet.
+	on a lxc-stop -k -n c9
+	mig --check-only --nodeps=bindmount c9
+	want 0
+	assert_match 'lxcbr77.* before the container is started' "$ERR"
+	# An address of the host itself.
+	sed -i "s|10.9.8.7/24|$(host_addr b)/24|" "$c"
+	mig --check-only --nodeps=bindmount c9
+	want 12
+	assert_match "the address $(host_addr b)/24 is in use by this host's eth0" "$ERR"
+	nothing_left
+	stops c9
+}
+
+test_more_rounds()
+{
+	runs c10
+	mig --max-downtime=0 --rounds=5 -t c10
+	want 0
+	assert_match ' passes=[3-6] ' "$OUT"
+	# -t: the downtime is the last of the stages.
+	grep -E '^  [a-z ]+  +[0-9.]+ s ' "$OUT" | tail -n 1 |
+		grep -q '^  downtime ' || fail "$(cat "$OUT")"
+	runs_only_on b c10 2
+	stops c10
+	runs c10
+	mig --max-downtime=0 --noiter c10
+	want 0
+	assert_match ' passes=2 ' "$OUT"
+	runs_only_on b c10 2
+	nothing_left
+	stops c10
+}

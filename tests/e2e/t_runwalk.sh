@@ -121,10 +121,10 @@ test_every_point_of_running_is_walked()
 	all_points_walked '^(recv|send|dst\.(reserve|fence|pass|abort|undo|finish|commit))\.|^src\.(destroy|finish|never|abort|un.*)|^journal\.(aborted|abort|kept|unreserved|commit-failed|link-lost|finish|finished|restored|given-up|never|undo|done|file|reserve|reserved|pass|proven|open|commit|committed)\.'
 }
 
-test_walk_source_dies() { each die_on_a clean a 12 all; }
-test_walk_agent_dies() { each die_on_b clean b 16 all; }
-test_walk_source_fails() { each fail_on_a clean a 12; }
-test_walk_agent_fails() { each fail_on_b clean b 16; }
+test_walk_source_dies() { each die_on_a clean a 24 all; }
+test_walk_agent_dies() { each die_on_b clean b 24 all; }
+test_walk_source_fails() { each fail_on_a clean a 16; }
+test_walk_agent_fails() { each fail_on_b clean b 20; }
 
 test_walk_ways_back()
 {

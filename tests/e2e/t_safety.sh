@@ -43,7 +43,7 @@ scenarios()
 test_every_point_is_walked()
 {
 	# What only one that runs passes is walked in t_running.sh.
-	all_points_walked '^(src\.(stop|stopped|start|started)|dst\.start\..*|dst\.undo\.stop|journal\.(stopping|start|started|start-failed|running)\..*)$'
+	all_points_walked '^(src\.(stop|stopped|start|started|round|synced)|dst\.start\..*|dst\.undo\.stop|journal\.(stopping|start|started|start-failed|running)\..*)$'
 }
 
 test_walk_source_dies() { each die_on_a clean a 9 all; }

@@ -124,6 +124,21 @@ unlock(struct mutate *m, const char *path)
 	}
 }
 
+/* Make the directories above, where nothing else is in the way. */
+static void
+parents(struct mutate *m, const char *path)
+{
+	char part[64];
+
+	for (size_t i = 0; path[i]; i++) {
+		if (path[i] == '/') {
+			memcpy(part, path, i);
+			part[i] = '\0';
+			(void)mkdirat(m->root, part, 0755);
+		}
+	}
+}
+
 /* Write noise; some of it at another offset, so that contents differ. */
 static void
 write_at(struct mutate *m, int fd, uint64_t off, size_t len)
@@ -267,15 +282,20 @@ drop_map(struct map *s)
 	}
 }
 
-/* A file that was cut under its mapping has no place to store to; nobody else
- * cuts it meanwhile. */
+/* A file that was cut under its mapping has no place to store to, and one that
+ * is immutable takes no store; nobody else changes it meanwhile. */
 static void
 store(struct mutate *m, struct map *s)
 {
 	struct stat st;
+	int flags = 0;
 
 	if (fstat(s->fd, &st) < 0 || st.st_size < (off_t)s->len) {
 		drop_map(s);
+		return;
+	}
+	if (ioctl(s->fd, FS_IOC_GETFLAGS, &flags) == 0 &&
+	    flags & FS_IMMUTABLE_FL) {
 		return;
 	}
 	for (unsigned i = 1 + below(m, 4); i-- > 0;) {
@@ -339,6 +359,7 @@ op_link(struct mutate *m, const char *p)
 	char q[64];
 
 	pick(m, q);
+	parents(m, q);
 	(void)linkat(m->root, p, m->root, q, 0);
 }
 
@@ -485,20 +506,67 @@ op_chattr(struct mutate *m, const char *p)
 	close(fd);
 }
 
+/* What an operation is for; where a few tries find no such thing, it falls on
+ * whatever comes. */
+enum target { ANY, FILE_, BIG, NODIR, DIR_ };
+
+static bool
+suits(struct mutate *m, const char *path, enum target t)
+{
+	struct stat st;
+
+	if (fstatat(m->root, path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		return false;
+	}
+	switch (t) {
+	case FILE_:
+		return S_ISREG(st.st_mode);
+	case BIG:
+		return S_ISREG(st.st_mode) && st.st_size > LARGE;
+	case NODIR:
+		return !S_ISDIR(st.st_mode);
+	case DIR_:
+		return S_ISDIR(st.st_mode);
+	default:
+		return true;
+	}
+}
+
+static void
+pick_for(struct mutate *m, char path[64], enum target t)
+{
+	unsigned tries = t == ANY ? 1 : 12;
+
+	do {
+		pick(m, path);
+	} while (--tries && !suits(m, path, t));
+}
+
 static const struct {
 	const char *name;
 	unsigned weight;
+	enum target target;
 	void (*run)(struct mutate *m, const char *path);
 } ops[] = {
-	{ "create", 12, op_create },   { "write", 10, op_write },
-	{ "touch back", 5, op_touch_back }, { "truncate", 5, op_truncate },
-	{ "punch", 5, op_punch },      { "map", 8, op_map },
-	{ "store", 4, op_store },      { "rename", 8, op_rename },
-	{ "link", 8, op_link },	       { "unlink", 4, op_unlink },
-	{ "remove", 2, op_remove },    { "mkdir", 9, op_mkdir },
-	{ "mknod", 4, op_mknod },      { "chmod", 4, op_chmod },
-	{ "chown", 3, op_chown },      { "times", 4, op_times },
-	{ "xattr", 6, op_xattr },      { "chattr", 4, op_chattr },
+	{ "create", 12, ANY, op_create },
+	{ "write", 10, FILE_, op_write },
+	{ "touch back", 5, FILE_, op_touch_back },
+	{ "truncate", 5, FILE_, op_truncate },
+	{ "punch", 7, BIG, op_punch },
+	{ "map", 8, FILE_, op_map },
+	{ "store", 4, ANY, op_store },
+	{ "rename", 8, ANY, op_rename },
+	{ "link", 6, NODIR, op_link },
+	{ "unlink", 4, NODIR, op_unlink },
+	{ "remove", 1, ANY, op_remove },
+	{ "mkdir", 9, ANY, op_mkdir },
+	{ "mknod", 4, ANY, op_mknod },
+	{ "chmod", 4, ANY, op_chmod },
+	{ "chown", 3, ANY, op_chown },
+	{ "times", 4, ANY, op_times },
+	{ "xattr", 6, ANY, op_xattr },
+	{ "chattr", 4, FILE_, op_chattr },
+	{ "chattr", 4, DIR_, op_chattr },
 };
 
 void
@@ -514,12 +582,15 @@ mutate_step(struct mutate *m)
 	for (i = 0; at >= ops[i].weight; i++) {
 		at -= ops[i].weight;
 	}
-	pick(m, path);
-	if (below(m, 20) == 0) {
+	pick_for(m, path, ops[i].target);
+	if (below(m, 30) == 0) {
 		snprintf(path, sizeof(path), ".");
 	}
-	if (below(m, 2)) {
+	if (below(m, 4)) {
 		unlock(m, path);
+	}
+	if (below(m, 3) == 0) {
+		parents(m, path);
 	}
 	snprintf(m->told[m->steps++ % TOLD], sizeof(m->told[0]), "%s %s",
 		 ops[i].name, path);

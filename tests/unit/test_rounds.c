@@ -1,112 +1,148 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * When another pass over a running container is worthwhile.
- */
+/* Unit tests of migrate/rounds. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <string.h>
 
 #include "migrate/rounds.h"
 
-static const struct rounds_limits usual = { 10, 300 };
+#define GB 1000000000u
 
-/* Passes of a container in which `dirty` ms of work come up each second and
- * the walk takes `walk`. How many there were; the last one in `*last`. */
-static unsigned
-simulate(int64_t first, int64_t walk, int64_t dirty,
-	 const struct rounds_limits *l, int64_t *expect)
+static char why[200];
+
+static struct rounds
+begun(int64_t target_ms, unsigned max_rounds, int64_t max_ms)
 {
-	struct rounds_pass p[32];
-	unsigned n = 0;
+	struct rounds r = { .o = { target_ms, max_rounds, max_ms } };
 
-	p[n++] = (struct rounds_pass){ first, walk };
-	while (rounds_another(p, n, l, expect)) {
-		assert_true(n < l->passes);
-		p[n] = (struct rounds_pass){
-			walk + dirty * p[n - 1].ms / 1000, walk
-		};
-		n++;
+	assert_int_equal(rounds_next(&r, NULL, why, sizeof(why)),
+			 max_rounds > 0);
+	return r;
+}
+
+static bool
+next(struct rounds *r, int64_t ms, int64_t walk_ms, uint64_t suspect_bytes)
+{
+	struct rounds_pass p = { .ms = ms,
+				 .walk_ms = walk_ms,
+				 .suspect_bytes = suspect_bytes };
+
+	return rounds_next(r, &p, why, sizeof(why));
+}
+
+/* A quiet container: pass 2 finds what pass 1's time brought; what pass 2's
+ * time brings is nothing. */
+static void
+test_quiet(void **state)
+{
+	struct rounds r = begun(500, 10, 0);
+
+	(void)state;
+	assert_string_equal(why, "nothing was copied yet");
+	assert_true(next(&r, 60000, 50, 0));
+	assert_string_equal(why, "nothing is known of changes yet");
+	/* 2,000 ms of work in 60,000 ms; so 70 ms more in 2,050. */
+	assert_false(next(&r, 2050, 50, 0));
+	assert_string_equal(why, "little enough is left: the final pass would "
+				 "take about 118 ms, wanted are 500 ms");
+	assert_int_equal(r.expected_ms, 118);
+}
+
+/* It goes on while that shrinks, and stops when it shrinks no more. */
+static void
+test_busy(void **state)
+{
+	struct rounds r = begun(100, 30, 0);
+	int64_t ms[] = { 600000, 300000, 150000, 75000, 37500 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ms) / sizeof(ms[0]); i++) {
+		assert_true(next(&r, ms[i], 20, 0));
 	}
-	return n;
+	assert_non_null(strstr(why, "another round: "));
+	assert_true(next(&r, 18750, 20, 0));
+	assert_false(next(&r, 18000, 20, 0));
+	assert_non_null(strstr(why, "another round would gain nothing: "));
+}
+
+/* The changes outrun the link: the first estimates grow. */
+static void
+test_hopeless(void **state)
+{
+	struct rounds r = begun(100, 30, 0);
+
+	(void)state;
+	assert_true(next(&r, 10000, 20, 0));
+	assert_true(next(&r, 12000, 20, 0));
+	assert_false(next(&r, 14000, 20, 0));
+	assert_non_null(strstr(why, "gain nothing"));
 }
 
 static void
-test_it_converges(void **state)
+test_caps(void **state)
 {
-	int64_t expect;
+	struct rounds r = begun(100, 0, 0);
 
 	(void)state;
-	/* 60 s of copy, a tenth of it changes while it is copied. */
-	assert_int_equal(simulate(60000, 50, 100, &usual, &expect), 3);
-	assert_in_range(expect, 1, 300);
-	/* A fifth: one more. */
-	assert_int_equal(simulate(60000, 50, 200, &usual, &expect), 4);
-	/* Nothing changes: one look, to know that. */
-	assert_int_equal(simulate(60000, 50, 0, &usual, &expect), 2);
-	assert_int_equal(expect, 50);
+	assert_string_equal(why, "no round before the stop is wanted");
+	r = begun(100, 2, 0);
+	assert_true(next(&r, 10000, 20, 0));
+	assert_false(next(&r, 5000, 20, 0));
+	assert_non_null(strstr(why, "that were all rounds allowed"));
+	r = begun(100, 9, 12000);
+	assert_true(next(&r, 10000, 20, 0));
+	assert_false(next(&r, 5000, 20, 0));
+	assert_non_null(strstr(why, "no time is left"));
+	/* Another one would not be finished in time. */
+	r = begun(100, 9, 17000);
+	assert_true(next(&r, 10000, 20, 0));
+	assert_false(next(&r, 5000, 20, 0));
+	assert_non_null(strstr(why, "no time is left"));
 }
 
+/* What has to be read again in any case counts (1 GB/s). */
 static void
-test_it_is_of_no_use(void **state)
+test_suspects(void **state)
 {
-	int64_t expect;
+	struct rounds r = begun(500, 10, 0);
 
 	(void)state;
-	/* As much changes as is copied. */
-	assert_int_equal(simulate(60000, 50, 1000, &usual, &expect), 2);
-	/* More. */
-	assert_int_equal(simulate(1000, 50, 3000, &usual, &expect), 2);
-	assert_true(expect > 3000);
-	/* The walk alone is longer than the target: no pass makes it
-	 * shorter. */
-	assert_int_equal(simulate(60000, 2000, 1, &usual, &expect), 2);
+	assert_true(next(&r, 60000, 50, 5ull * GB));
+	assert_true(next(&r, 300, 50, 5ull * GB));
+	assert_int_equal(r.expected_ms, 5050);
+	/* That does not get less by another round. */
+	assert_false(next(&r, 300, 50, 5ull * GB));
+	assert_non_null(strstr(why, "gain nothing"));
 }
 
-static void
-test_a_small_one(void **state)
-{
-	int64_t expect;
-
-	(void)state;
-	/* The whole copy is within the target. */
-	assert_int_equal(simulate(250, 10, 900, &usual, &expect), 1);
-	assert_int_equal(expect, 250);
-	assert_int_equal(simulate(301, 10, 10, &usual, &expect), 2);
-	assert_int_equal(simulate(0, 0, 0, &usual, &expect), 1);
-}
-
+/* Odd measurements break nothing. */
 static void
 test_limits(void **state)
 {
-	struct rounds_limits l = { 1, 300 };
-	int64_t expect;
+	struct rounds r = begun(0, 10, 0);
 
 	(void)state;
-	/* --noiter */
-	assert_int_equal(simulate(60000, 50, 100, &l, &expect), 1);
-	l.passes = 3;
-	assert_int_equal(simulate(60000, 50, 500, &l, &expect), 3);
-	l = (struct rounds_limits){ 10, 10 };
-	assert_true(simulate(60000, 5, 100, &l, &expect) > 3);
-	l.target_ms = 10000;
-	assert_int_equal(simulate(60000, 50, 100, &l, &expect), 2);
-	/* It shrinks, but so slowly that it would go on for an hour. */
-	l = (struct rounds_limits){ 1000, 1 };
-	assert_in_range(simulate(20000, 10, 890, &l, &expect), 4, 12);
+	assert_true(next(&r, 0, 0, 0));
+	assert_false(next(&r, 0, 5, 0));
+	assert_int_equal(r.expected_ms, 0);
+	r = begun(0, 10, 0);
+	assert_true(next(&r, 1, 0, 0));
+	assert_true(next(&r, INT64_MAX / 4, 0, UINT64_MAX));
+	assert_true(r.expected_ms > 0);
 }
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_it_converges),
-		cmocka_unit_test(test_it_is_of_no_use),
-		cmocka_unit_test(test_a_small_one),
-		cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_quiet),	 cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_hopeless), cmocka_unit_test(test_caps),
+		cmocka_unit_test(test_suspects), cmocka_unit_test(test_limits),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("rounds", tests, NULL, NULL);
 }

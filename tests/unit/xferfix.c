@@ -85,6 +85,9 @@ on_request(struct server *s, enum msg_method method, const uint8_t *body,
 	case MSG_PASS_END:
 		rc = msg_get_pass(body, len, &m, e);
 		return rc < 0 ? rc : pass_end(x, s, &m, reply, e);
+	case MSG_SYNC:
+		rc = recv_sync(x->r, e);
+		return rc < 0 ? rc : recv_read_back(x->r, e);
 	case MSG_PROOF_LIST:
 		rc = msg_get_proof_list(body, len, &pl, e);
 		return rc < 0 ? rc : recv_proof_list(x->r, pl.from, reply, e);
@@ -304,6 +307,12 @@ int
 xferfix_end(struct xferfix *x, struct msg_proof *p, struct err *e)
 {
 	return xferfix_end_pass(x, 1, true, p, e);
+}
+
+int
+xferfix_sync(struct xferfix *x, struct err *e)
+{
+	return link_call(x->l, MSG_SYNC, NULL, 0, NULL, 60000, e);
 }
 
 void

@@ -62,6 +62,8 @@ int xferfix_begin_pass(struct xferfix *x, uint32_t number, bool final,
 		       struct err *e);
 int xferfix_end_pass(struct xferfix *x, uint32_t number, bool final,
 		     struct msg_proof *p, struct err *e);
+/* SYNC, as before the container is stopped. */
+int xferfix_sync(struct xferfix *x, struct err *e);
 void xferfix_close(struct xferfix *x);
 
 #endif

@@ -23,6 +23,10 @@
 #define PROBE_MAX_MS 600000
 #define STOP_MS 60000
 #define STOP_MAX_S 3600
+#define ROUNDS 10
+#define ROUNDS_MAX 100
+#define ROUNDS_MS (24 * 3600 * 1000LL)
+#define DOWNTIME_MS 300
 #define DOWNTIME_MIN_MS 0
 #define DOWNTIME_MAX_MS 3600000
 
@@ -113,6 +117,8 @@ static const struct row {
 	  "passes go on until the last is expected to take less (0.3)" },
 	{ "stop-timeout", 0, ID_STOP_TIMEOUT, "SECONDS",
 	  "time it gets to stop, then by force (60)" },
+	{ "nodeps", 'f', ID_NODEPS, "[LIST]",
+	  "checks that only warn: arch,bindmount,ip,mac,net,runtime" },
 	{ "take-back", 0, ID_TAKE_BACK, "SESSION",
 	  "un-retire it here: the other host is gone for good" },
 	{ "abort", 0, ID_ABORT, NULL,
@@ -160,18 +166,17 @@ static const struct row {
 
 	/* Accepted: what they ask for is so anyway. */
 	{ "ssh-mux", 0, ID_NONE, NULL, NULL },
-	{ "nodeps", 'f', ID_NODEPS, "[LIST]", NULL },
 	{ "resume", 0, ID_NONE, NULL, NULL },
 	{ "whole-file", 'W', ID_NONE, NULL, NULL },
 	{ "batch", 'b', ID_NONE, NULL, NULL },
 
 	/* Refused: silence would be a wrong promise. */
 	{ "live", 0, ID_REFUSE, NULL,
-	  "this version moves stopped containers only; stop it and leave the "
-	  "option out" },
+	  "running processes are not carried over by this version; without "
+	  "the option it is stopped late and started there" },
 	{ "online", 0, ID_REFUSE, NULL,
-	  "this version moves stopped containers only; stop it and leave the "
-	  "option out" },
+	  "running processes are not carried over by this version; without "
+	  "the option it is stopped late and started there" },
 	{ "rsync", 0, ID_REFUSE, "OPTIONS",
 	  "rsync is not used; leave the option out" },
 	{ "compact", 'c', ID_REFUSE, NULL,
@@ -182,12 +187,12 @@ static const struct row {
 	{ "timeout", 0, ID_REFUSE, "SECONDS",
 	  "use --ssh='-o ConnectTimeout=SECONDS'" },
 	{ "keep-images", 0, ID_REFUSE, NULL,
-	  "there are no images of a running container in this version" },
+	  "there are no images of running processes in this version" },
 	{ "keeper", 0, ID_REFUSE, "[ID]", "keeper containers are not made" },
 	{ "lazy", 0, ID_REFUSE, NULL,
-	  "this version moves stopped containers only" },
+	  "it is for running processes, which this version does not carry" },
 	{ "require-realtime", 0, ID_REFUSE, NULL,
-	  "this version moves stopped containers only" },
+	  "it is for running processes, which this version does not carry" },
 	{ "readonly", 0, ID_REFUSE, NULL,
 	  "the source cannot be left unlocked; use -r no" },
 	{ "nonsharedfs", 0, ID_REFUSE, NULL,
@@ -279,13 +284,14 @@ set_metadata(struct options *o, const struct row *r, const char *v,
 	return 0;
 }
 
-/* The checks that may be named here concern running containers, so leaving
- * them out changes nothing. */
+/* Some names are those of OpenVZ's tools; ipv6 is one that is not needed. */
 static int
 set_nodeps(struct options *o, const struct row *r, const char *v, struct err *e)
 {
-	static const char *const known[] = { "cpu", "cpu_check", "ipv6",
-					     "all" };
+	static const char *const known[] = {
+		"all", "arch", "bindmount", "cpu",     "cpu_check",
+		"ip",  "ipv6", "mac",	    "net", "runtime",
+	};
 	const char *p = v ? v : "all";
 
 	if (*p == '=') {
@@ -304,7 +310,8 @@ set_nodeps(struct options *o, const struct row *r, const char *v, struct err *e)
 		if (i == sizeof(known) / sizeof(known[0])) {
 			return bad_value(r, p,
 					 "is not a check that can be left out "
-					 "(cpu, ipv6, all)",
+					 "(all, arch, bindmount, ip, mac, net, "
+					 "runtime)",
 					 e);
 		}
 		p += n + (p[n] == ',');
@@ -402,14 +409,14 @@ set_rounds(struct options *o, const struct row *r, const char *v, struct err *e)
 	int n = 0, passes = 0;
 
 	if (sscanf(v, "%4d%n", &passes, &n) != 1 || v[n] || passes < 1 ||
-	    passes > ROUNDS_LIMIT) {
+	    passes > ROUNDS_MAX) {
 		char why[64];
 
 		snprintf(why, sizeof(why), "is not a number from 1 to %d",
-			 ROUNDS_LIMIT);
+			 ROUNDS_MAX);
 		return bad_value(r, v, why, e);
 	}
-	o->plan.rounds.passes = (unsigned)passes;
+	o->plan.rounds.max_rounds = (unsigned)passes;
 	return 0;
 }
 
@@ -558,7 +565,7 @@ act(struct options *o, struct plan_ct *new, const struct row *r, char *v,
 	case ID_ROUNDS:
 		return set_rounds(o, r, v, e);
 	case ID_NOITER:
-		o->plan.rounds.passes = 1;
+		o->plan.rounds.max_rounds = 1;
 		break;
 	case ID_MAX_DOWNTIME:
 		return set_time(r, v, DOWNTIME_MIN_MS, DOWNTIME_MAX_MS,
@@ -810,7 +817,9 @@ options_parse(int argc, char **argv, struct options *o, struct err *e)
 
 	*o = (struct options){
 		.plan.stop_ms = STOP_MS,
-		.plan.rounds = { ROUNDS_PASSES, ROUNDS_TARGET_MS },
+		.plan.rounds = { .target_ms = DOWNTIME_MS,
+				 .max_rounds = ROUNDS,
+				 .max_ms = ROUNDS_MS },
 		.plan.compress = COMPRESS_AUTO,
 	};
 	rc = parse_vector(argc, argv, o, &new, e);

@@ -123,6 +123,27 @@ ct_finding_add(struct ct_findings *f, int code, bool warning, const char *fmt,
 	}
 }
 
+bool
+ct_nodeps(const struct ct_want *w, const char *check)
+{
+	return w->nodeps && (ct_in_list(w->nodeps, check) ||
+			     ct_in_list(w->nodeps, "all"));
+}
+
+bool
+ct_in_list(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = list; p; p = strchr(p, ',')) {
+		p += *p == ',';
+		if (strncmp(p, word, n) == 0 && (p[n] == ',' || !p[n])) {
+			return true;
+		}
+	}
+	return false;
+}
+
 void
 ct_findings_fini(struct ct_findings *f)
 {

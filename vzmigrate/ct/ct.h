@@ -109,8 +109,16 @@ struct ct_want {
 	const char *new_root;	 /* or NULL */
 	const struct ct_file *files;
 	size_t nfiles;
-	bool retired_autostart; /* unused for now; autostart as in the config */
+	enum ct_state start; /* what it is to be there; 0: it stays stopped */
+	const char *nodeps;  /* --nodeps: checks that do not end the run; or
+				NULL */
 };
+
+/* Whether the words of `list`, parted by commas, have `word`. */
+bool ct_in_list(const char *list, const char *word);
+
+/* Whether `check` is in w->nodeps, or "all" is. */
+bool ct_nodeps(const struct ct_want *w, const char *check);
 
 /* Where the container will live on the destination. All strings owned. */
 struct ct_place {

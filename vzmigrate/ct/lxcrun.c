@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/procid.h"
 #include "ct/lxc.h"
 
 #define HURRY_MS 30000 /* for lxc-stop -k, and for the monitor's end */
@@ -96,25 +97,6 @@ last_words(struct child_result *r)
 	return line ? line + 1 : text;
 }
 
-/* Field 22 of /proc/PID/stat (proc(5)); 0 where there is no such process. */
-static uint64_t
-start_time(long pid)
-{
-	cleanup(free_ptr) char *text = NULL;
-	char path[64], *p;
-
-	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-	if (io_read_file(AT_FDCWD, path, 4096, &text, NULL, NULL) < 0) {
-		return 0;
-	}
-	/* The command's name may hold blanks and parentheses. */
-	p = strrchr(text, ')');
-	for (int field = 3; p && field <= 22; field++) {
-		p = strchr(p + 1, ' ');
-	}
-	return p ? strtoull(p + 1, NULL, 10) : 0;
-}
-
 /* The value of "KEY:   VALUE" at the beginning of a line. */
 static const char *
 value_of(const char *text, const char *key)
@@ -151,7 +133,7 @@ lxcrun_life(const struct ct_host *h, const struct ct *c, struct ct_life *l,
 	pid = value_of(text, "PID:");
 	if (rc == 0 && pid && l->state != CT_STOPPED) {
 		l->init = strtol(pid, NULL, 10);
-		l->since = start_time(l->init);
+		l->since = procid_start(l->init, NULL);
 	}
 	return rc;
 }

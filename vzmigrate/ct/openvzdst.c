@@ -248,7 +248,7 @@ openvzdst_check(const struct ct_host *h, const struct ct_want *w,
 			       "inside it",
 			       p->tree);
 	}
-	return origin_check(w, f, e);
+	return origin_check(h, w, f, e);
 }
 
 static int

@@ -46,6 +46,7 @@ struct dst {
 	int stagefd, treefd;   /* since RESERVE; else -1 */
 	struct receiver *recv; /* of the passes of this connection */
 	uint32_t pass;	       /* the last one that was begun */
+	bool final;	       /* and whether it is the final one */
 	bool receiving;	       /* between PASS_BEGIN and PASS_END */
 };
 

@@ -126,6 +126,7 @@ dst_pass_begin(struct dst *d, const struct msg_pass *m, struct err *e)
 		return rc;
 	}
 	d->pass = m->number;
+	d->final = m->final;
 	d->opts.set_receiver(d->opts.arg, d->recv);
 	d->receiving = true;
 	log_info("pass %u begins", m->number);
@@ -210,5 +211,10 @@ dst_pass_sync(struct dst *d, struct err *e)
 	if (rc == 0 && d->receiving) {
 		rc = err_set(e, E_STATE, "a pass is under way");
 	}
-	return rc < 0 ? rc : sync_stage(d, e);
+	rc = rc < 0 ? rc : sync_stage(d, e);
+	/* The container still runs: what can be done before it is stopped. */
+	if (rc == 0 && d->recv && !d->final) {
+		rc = recv_read_back(d->recv, e);
+	}
+	return rc;
 }

@@ -30,7 +30,7 @@ struct plan {
 	enum plan_remove remove;
 	enum meta_policy metadata; /* what cannot be held there */
 	bool nostart;		   /* leave it stopped there */
-	struct rounds_limits rounds; /* of passes while it runs */
+	struct rounds_opts rounds; /* of passes while it runs */
 	int64_t stop_ms;	   /* to stop when asked; then by force */
 	bool keep_dst;		   /* leave the staging area after a failure */
 	bool check_only;	   /* stop after the checks */

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
@@ -34,6 +35,7 @@ struct srcconn {
 	struct digest_key key;	      /* of this connection */
 	struct msg_hello_reply hello; /* of the last one; owned */
 	bool greeted;		      /* hello is filled */
+	int64_t ahead_s;	      /* its clock before ours, then */
 	bool remote;		      /* see srcconn_remote */
 };
 
@@ -115,6 +117,12 @@ srcconn_hello(const struct srcconn *c)
 	return c->greeted ? &c->hello : NULL;
 }
 
+int64_t
+srcconn_ahead(const struct srcconn *c)
+{
+	return c->ahead_s;
+}
+
 bool
 srcconn_remote(const struct srcconn *c)
 {
@@ -164,6 +172,7 @@ same_host(struct srcconn *c, struct msg_hello_reply *hello, struct err *e)
 	}
 	msg_hello_reply_fini(&c->hello);
 	c->hello = *hello;
+	c->ahead_s = hello->time_s - (int64_t)time(NULL);
 	c->greeted = true;
 	return rc;
 }

@@ -69,6 +69,9 @@ const struct digest_key *srcconn_key(const struct srcconn *c);
  */
 const struct msg_hello_reply *srcconn_hello(const struct srcconn *c);
 
+/* Seconds that its clock was before ours at the greeting. */
+int64_t srcconn_ahead(const struct srcconn *c);
+
 /* Whether the last failed request was answered by the agent (true), or the
  * connection or we failed (false). */
 bool srcconn_remote(const struct srcconn *c);

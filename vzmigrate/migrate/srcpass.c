@@ -367,15 +367,27 @@ src_pass(struct src *m, struct err *e)
 
 /* ---- while it runs ---- */
 
-/* What a pass costs in which nothing changed: the sender's number has in it
- * what was read besides, so that it is only a bound. */
-#define WALK_MS(entries) ((int64_t)((entries) / 500) + 5)
+static void
+tell_round(const struct src *m, const struct rounds_pass *p)
+{
+	const struct send_result *s = &m->r->sent;
 
+	log_info("pass %u: %llu entries changed, %llu bytes sent, %llu read "
+		 "to compare, %llu files to be looked at again, %lld ms, of "
+		 "it the walk %lld",
+		 m->pass, (unsigned long long)s->changed_entries,
+		 (unsigned long long)s->bytes,
+		 (unsigned long long)s->reread_bytes,
+		 (unsigned long long)s->suspects, (long long)p->ms,
+		 (long long)p->walk_ms);
+}
+
+/* One pass while it runs, and what it was. */
 static int
-one_round(struct src *m, int rootfd, struct rounds_pass *cost, struct err *e)
+one_round(struct src *m, int rootfd, struct rounds_pass *p, struct err *e)
 {
 	struct msg_pass pass = { .number = m->r->passes + 1, .final = false };
-	struct send_result *s = &m->r->sent;
+	const struct send_result *s = &m->r->sent;
 	int64_t from = io_now_ms();
 	struct msg_proof none;
 	int rc = send(m, rootfd, &pass, e);
@@ -383,49 +395,47 @@ one_round(struct src *m, int rootfd, struct rounds_pass *cost, struct err *e)
 	rc = rc < 0 ? rc : fault_point("src.round", e);
 	rc = rc < 0 ? rc
 		    : srcconn_pass_end(m->env->conn, &pass, &none, e);
-	/* So that in the downtime only what is new has to reach the disk. */
-	rc = rc < 0 ? rc : srcconn_plain(m->env->conn, MSG_SYNC, e);
 	if (rc < 0) {
 		return rc;
 	}
 	ledger_commit(m->ledger);
-	*cost = (struct rounds_pass){ io_now_ms() - from, s->walk_ms };
-	if (cost->walk_ms > WALK_MS(m->total_files)) {
-		cost->walk_ms = WALK_MS(m->total_files);
-	}
-	log_info("pass %u: %llu entries changed, %llu bytes sent, %llu read "
-		 "to compare, %llu files to be looked at again, %lld ms, of "
-		 "it the walk %lld",
-		 pass.number, (unsigned long long)s->changed_entries,
-		 (unsigned long long)s->bytes,
-		 (unsigned long long)s->reread_bytes,
-		 (unsigned long long)s->suspects, (long long)cost->ms,
-		 (long long)s->walk_ms);
+	*p = (struct rounds_pass){ .sent_bytes = s->sent_bytes,
+				   .reread_bytes = s->reread_bytes,
+				   .entries = s->sent_entries,
+				   .suspect_bytes = s->suspect_bytes,
+				   .ms = io_now_ms() - from,
+				   .walk_ms = s->walk_ms };
+	tell_round(m, p);
 	return 0;
 }
 
+/* Each is followed by a SYNC, so that in the downtime only what is new has to
+ * reach the disk and to be read back; the container goes on meanwhile, and
+ * what it does then is found by the next. */
 static int
 rounds(struct src *m, int rootfd, struct err *e)
 {
-	const struct rounds_limits *l = &m->env->plan->rounds;
-	struct rounds_pass cost[ROUNDS_LIMIT];
-	int64_t expect = 0;
-	unsigned n = 0;
-	char stage[32];
-	int rc;
+	struct rounds r = { .o = m->env->plan->rounds };
+	struct rounds_pass p;
+	char why[200];
+	int rc = 0;
 
-	do {
+	for (bool more = rounds_next(&r, NULL, why, sizeof(why)); more;) {
+		int64_t from;
+
 		rc = src_stopped(m, e);
-		snprintf(stage, sizeof(stage), n ? "pass %u" : "copy", n + 1);
-		show(m, stage);
-		rc = rc < 0 ? rc : one_round(m, rootfd, &cost[n], e);
+		snprintf(why, sizeof(why), "pass %u", m->r->passes + 1);
+		show(m, m->r->passes ? why : "copy");
+		rc = rc < 0 ? rc : one_round(m, rootfd, &p, e);
 		hide(m);
-	} while (rc == 0 && ++n < ROUNDS_LIMIT &&
-		 rounds_another(cost, n, l, &expect));
-	if (rc == 0) {
-		log_info("%u %s while it runs; the last is expected to take "
-			 "%lld ms",
-			 n, n == 1 ? "pass" : "passes", (long long)expect);
+		from = io_now_ms();
+		rc = rc < 0 ? rc : srcconn_plain(m->env->conn, MSG_SYNC, e);
+		if (rc < 0) {
+			return rc;
+		}
+		more = rounds_next(&r, &p, why, sizeof(why));
+		r.last.ms += io_now_ms() - from;
+		log_info("%s: %s", m->ct.id, why);
 	}
 	return rc;
 }

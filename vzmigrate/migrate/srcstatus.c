@@ -20,29 +20,11 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "base/procid.h"
 
 #define NOTE "status"
 #define NOTE_TMP ".status.tmp"
 #define NOTE_MAX 1024
-
-/* Field 22 of /proc/PID/stat (proc(5)); 0 where there is no such process. */
-static uint64_t
-start_time(long pid)
-{
-	cleanup(free_ptr) char *text = NULL;
-	char path[64], *p;
-
-	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-	if (io_read_file(AT_FDCWD, path, 4096, &text, NULL, NULL) < 0) {
-		return 0;
-	}
-	/* The command's name may hold blanks and parentheses. */
-	p = strrchr(text, ')');
-	for (int field = 3; p && field <= 22; field++) {
-		p = strchr(p + 1, ' ');
-	}
-	return p ? strtoull(p + 1, NULL, 10) : 0;
-}
 
 void
 srcstatus_put(const struct srcsession *s, struct srcstatus_note *n)
@@ -52,7 +34,7 @@ srcstatus_put(const struct srcsession *s, struct srcstatus_note *n)
 	char text[NOTE_MAX];
 
 	n->pid = (long)getpid();
-	n->since = start_time(n->pid);
+	n->since = procid_start(n->pid, NULL);
 	n->time_s = time(NULL);
 	len = snprintf(text, sizeof(text),
 		       "pid %ld\nsince %" PRIu64 "\ntime %" PRId64
@@ -103,7 +85,7 @@ read_note(struct srcstatus *st)
 	n->bytes = number(text, "bytes");
 	n->total_files = number(text, "total-files");
 	n->total_bytes = number(text, "total-bytes");
-	st->alive = n->since != 0 && start_time(n->pid) == n->since;
+	st->alive = n->since != 0 && procid_start(n->pid, NULL) == n->since;
 }
 
 struct each {

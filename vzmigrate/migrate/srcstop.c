@@ -11,6 +11,8 @@
  */
 #include "config.h"
 
+#include <string.h>
+
 #include "base/fault.h"
 #include "base/io.h"
 #include "base/log.h"
@@ -89,12 +91,48 @@ block_and_stop(struct src *m, const struct ct_life *was, struct err *e)
 	return m->kind->stop_first ? block(m, was, e) : stop(m, was, e);
 }
 
+static bool
+same_files(const struct ct *a, const struct ct *b)
+{
+	bool same = a->nfiles == b->nfiles;
+
+	for (size_t i = 0; same && i < a->nfiles; i++) {
+		const struct ct_file *x = &a->files[i], *y = &b->files[i];
+
+		same = strcmp(x->role, y->role) == 0 && x->len == y->len &&
+		       (x->len == 0 || memcmp(x->data, y->data, x->len) == 0);
+	}
+	return same;
+}
+
+/* The passes may have taken hours, and the destination has the configuration
+ * of before. */
+static int
+check_unchanged(const struct src *m, struct err *e)
+{
+	struct ct now = { 0 };
+	bool same;
+	int rc = m->kind->load(&m->env->plan->host, m->ct.id, &now, e);
+
+	if (rc < 0) {
+		return rc;
+	}
+	same = same_files(&m->ct, &now);
+	ct_free(&now);
+	return same ? 0
+		    : err_set(e, E_CHANGED,
+			      "the configuration of %s was changed while it "
+			      "was copied; run the command again",
+			      m->ct.id);
+}
+
 int
 src_stop(struct src *m, struct err *e)
 {
 	struct ct_life was, now;
 	int rc = src_enter(m, STEP_STOP, e);
 
+	rc = rc < 0 || !m->ledger ? rc : check_unchanged(m, e);
 	rc = rc < 0 ? rc : src_life(m, &was, e);
 	rc = rc < 0 ? rc : src_may_move(m, was.state, e);
 	rc = rc < 0 ? rc : block_and_stop(m, &was, e);

@@ -294,6 +294,19 @@ msg_put_check(struct enc *n, const struct msg_check *m)
 	enc_u32(n, m->caps);
 	enc_u64(n, m->largest_file);
 	enc_str(n, m->nodeps);
+	enc_u8(n, m->start);
+}
+
+/* 0, or a state that a container can be brought into. */
+static uint8_t
+get_start(struct dec *d)
+{
+	uint8_t s = dec_u8(d);
+
+	if (s && s != CT_RUNNING && s != CT_FROZEN && s != CT_MOUNTED) {
+		d->rc = E_PROTOCOL;
+	}
+	return s;
 }
 
 int
@@ -309,6 +322,7 @@ msg_get_check(const void *body, size_t len, struct msg_check *m, struct err *e)
 	m->caps = dec_u32(&d);
 	m->largest_file = dec_u64(&d);
 	m->nodeps = dec_str(&d, MSG_TEXT_MAX);
+	m->start = get_start(&d);
 	rc = dec_end(&d, "check", e);
 	if (rc < 0) {
 		msg_check_fini(m);
@@ -467,11 +481,7 @@ msg_get_take_over(const void *body, size_t len, struct msg_take_over *m,
 	*m = (struct msg_take_over){ 0 };
 	dec_init(&d, body, len);
 	m->epoch = dec_u32(&d);
-	m->start = dec_u8(&d);
-	if (m->start && m->start != CT_RUNNING && m->start != CT_FROZEN &&
-	    m->start != CT_MOUNTED) {
-		d.rc = E_PROTOCOL;
-	}
+	m->start = get_start(&d);
 	return dec_end(&d, "take-over", e);
 }
 

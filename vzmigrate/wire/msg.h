@@ -119,6 +119,7 @@ struct msg_check {
 	uint32_t caps; /* enum fsprobe_cap that the tree may need */
 	uint64_t largest_file;
 	char *nodeps; /* --nodeps list, or NULL */
+	uint8_t start; /* as in struct msg_take_over */
 };
 
 struct msg_check_reply {

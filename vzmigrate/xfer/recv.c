@@ -65,6 +65,7 @@ struct receiver {
 	struct recv_files *files; /* large ones under way */
 	struct recv_late *late;	  /* what waits for recv_finish */
 	struct losses *losses;	  /* what the file system refused */
+	struct proofcache *seen;  /* what was read back before; or NULL */
 	bool track;		  /* as in recv_opts */
 	bool update;		  /* a pass after the first */
 	bool finished;		  /* recv_finish did it all */
@@ -885,6 +886,7 @@ recv_free(struct receiver *r)
 		r->queue = f->next;
 		pool_put(f);
 	}
+	proofcache_free(r->seen);
 	recv_late_free(r->late);
 	losses_free(r->losses);
 	recv_files_free(r->files);
@@ -990,9 +992,28 @@ recv_root_flags(const struct receiver *r)
 }
 
 int
+recv_read_back(struct receiver *r, struct err *e)
+{
+	struct proofcache *fill = proofcache_new(e);
+	struct recv_proof_in in = { r->rootfd, &r->key,	 r->inodes,
+				    r->losses, r->seen, fill };
+	struct msg_proof p;
+	int rc = fill ? recv_proof_walk(&in, &p, NULL, e) : E_NOMEM;
+
+	if (rc < 0) {
+		proofcache_free(fill);
+		return rc;
+	}
+	proofcache_free(r->seen);
+	r->seen = fill;
+	return 0;
+}
+
+int
 recv_proof(struct receiver *r, struct msg_proof *p, struct err *e)
 {
-	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes, r->losses };
+	struct recv_proof_in in = { r->rootfd, &r->key,	 r->inodes,
+				    r->losses, r->seen, NULL };
 	int rc = recv_proof_walk(&in, p, NULL, e);
 
 	p->bytes = __atomic_load_n(&r->bytes, __ATOMIC_RELAXED);
@@ -1003,7 +1024,8 @@ int
 recv_proof_list(struct receiver *r, uint64_t from, struct buf *reply,
 		struct err *e)
 {
-	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes, r->losses };
+	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes,
+				    r->losses, NULL,	NULL };
 	struct recv_proof_page page = { from, reply };
 	struct msg_proof p;
 

@@ -73,6 +73,12 @@ int recv_update(struct receiver *r, struct err *e);
  */
 int recv_sync(struct receiver *r, struct err *e);
 
+/*
+ * After recv_finish: read all back and remember it, so that the recv_proof of
+ * a later pass need not open again what that pass leaves alone. Blocks.
+ */
+int recv_read_back(struct receiver *r, struct err *e);
+
 /* Walk what was written, read its metadata back, join it with the content
  * digests of what was written. Blocks. */
 int recv_proof(struct receiver *r, struct msg_proof *p, struct err *e);

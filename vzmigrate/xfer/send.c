@@ -245,8 +245,13 @@ send_name_error(struct lane *n, struct err *e)
 bool
 send_forgiven(const struct pass *p, const struct err *e)
 {
-	return p->o->live && (e->code == E_NOT_FOUND || e->code == E_CHANGED ||
-			      (e->code == E_DENIED && e->sys == ELOOP));
+	if (!p->o->live) {
+		return false;
+	}
+	/* A symlink, a mount or a file in the place of a directory. */
+	return e->code == E_NOT_FOUND || e->code == E_CHANGED ||
+	       (e->code == E_DENIED && (e->sys == ELOOP || e->sys == EXDEV)) ||
+	       (e->code == E_SYSTEM && e->sys == ENOTDIR);
 }
 
 /* ---- the callbacks without a ledger ---- */
@@ -521,13 +526,26 @@ collect(struct pass *p, struct send_result *r)
 	p->nmounts = 0;
 }
 
-static int64_t
-now_ms(void)
+int64_t
+send_now_ns(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* What the walk would have taken if nothing had differed: less what the
+ * busiest thread spent on such things. */
+static int64_t
+walk_ms(const struct pass *p, int64_t whole_ns)
+{
+	int64_t busy = 0;
+
+	for (unsigned i = 0; i < p->threads; i++) {
+		busy = p->lane[i].busy_ns > busy ? p->lane[i].busy_ns : busy;
+	}
+	return whole_ns < busy ? 0 : (whole_ns - busy) / 1000000;
 }
 
 static int
@@ -553,12 +571,12 @@ run(struct pass *p, struct send_result *r, struct err *e)
 	int64_t from;
 	int rc = p->led ? send_update_begin(p, e) : 0;
 
-	from = now_ms();
+	from = send_now_ns();
 	if (rc == 0) {
 		rc = scan_tree(p->rootfd, &so, p->led ? &send_update_ops : &ops,
 			       p, e);
 	}
-	r->walk_ms = now_ms() - from;
+	r->walk_ms = walk_ms(p, send_now_ns() - from);
 	if (rc == 0 && p->led) {
 		p->walked = true;
 		rc = send_groups(p, e);

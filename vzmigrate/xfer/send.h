@@ -33,9 +33,9 @@ struct send_result {
 	uint64_t changed_entries; /* not as the ledger knew them */
 	uint64_t suspects;	  /* the next pass has to read these again, */
 	uint64_t suspect_bytes;	  /* their size together */
-	int64_t walk_ms;	  /* the walk, with what was read during it */
-	char **mounts; /* mount points below the root, not crossed; paths
-			  escaped for people; owned */
+	int64_t walk_ms; /* the walk alone, as if nothing had differed */
+	char **mounts;	 /* mount points below the root, not crossed; paths
+			    escaped for people; owned */
 	size_t nmounts;
 };
 

@@ -46,6 +46,7 @@ struct lane {
 	struct statx dir_stx; /* of the directory being listed */
 	bool link_failed;     /* so the entry at hand is not to blame */
 	struct buf names;     /* struct send_name, for send_groups */
+	int64_t busy_ns;      /* spent in the walk on what differs */
 	unsigned number;
 	unsigned flushed; /* batches that were sent */
 };
@@ -178,6 +179,9 @@ struct digest send_file_proof(struct pass *p, struct lane *n,
 			      const struct item *it, uint32_t group);
 /* What META would leave as it is. */
 struct digest send_file_content(struct pass *p, const struct item *it);
+
+/* CLOCK_MONOTONIC in ns. */
+int64_t send_now_ns(void);
 
 /* ---- send_diff.c ---- */
 

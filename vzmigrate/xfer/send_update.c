@@ -211,6 +211,7 @@ static int
 send_one(struct pass *p, struct lane *n, struct scan_dir *d,
 	 struct ledger_entry *en, struct item *it, struct err *e)
 {
+	int64_t from = send_now_ns();
 	int rc;
 
 	rc = send_path(n, d->path, d->path_len, it->name, it->name_len, e);
@@ -230,6 +231,7 @@ send_one(struct pass *p, struct lane *n, struct scan_dir *d,
 		send_update_touch(p, d->user);
 	}
 	send_file_done(it);
+	n->busy_ns += send_now_ns() - from;
 	if (rc < 0 && send_forgiven(p, e)) {
 		/* The next pass looks at it again, or finds it gone. */
 		en->flags &= ~LEDGER_KNOWN;
@@ -249,9 +251,9 @@ on_file(struct pass *p, struct lane *n, struct scan_dir *d, const char *name,
 {
 	struct item it;
 
-	if (en->flags & LEDGER_DIR) {
-		ledger_reset(p->led, n->number, en);
-	}
+	/* What was a directory stays one in the ledger until something was sent
+	 * in its place: this file may vanish before that, and a directory may
+	 * come again, whose names must be compared with those there. */
 	if (stx->stx_nlink > 1) {
 		return send_groups_name(p, n, d->user, en, stx, e);
 	}
@@ -422,11 +424,14 @@ send_update_dir(struct pass *p, struct lane *n, struct ledger_dir *d, int fd,
 {
 	struct ledger_entry *en = ledger_entry_of(p->led, d);
 	struct digest seen = ledger_seen(p->led, stx);
+	int64_t from;
 	int rc = 0;
 
 	if (d->touched == p->o->pass || !(en->flags & LEDGER_KNOWN) ||
 	    en->flags & LEDGER_SUSPECT || !digest_eq(&seen, &en->seen)) {
+		from = send_now_ns();
 		rc = look_at_dir(p, n, d, fd, stx, e);
+		n->busy_ns += send_now_ns() - from;
 	}
 	if (rc == 0) {
 		send_add(n, &en->proof);
