@@ -175,10 +175,7 @@ dst_pass_end(struct dst *d, const struct msg_pass *m, struct msg_proof *p,
 	 * proven that is not on disk. Passes before the final one are for
 	 * SYNC, which the client asks for before it stops the container. */
 	if (rc == 0 && m->final) {
-		rc = sync_stage(d, e);
-		if (rc == 0) {
-			rc = recv_proof(d->recv, p, e);
-		}
+		rc = recv_prove(d->recv, p, e);
 		if (rc == 0) {
 			rc = proven(d, p, e);
 		}

@@ -868,6 +868,44 @@ recv_proof(struct receiver *r, struct msg_proof *p, struct err *e)
 	return rc;
 }
 
+/* A recv_sync in a thread of its own. */
+struct syncing {
+	struct receiver *r;
+	int rc;
+	struct err e;
+};
+
+static void *
+sync_thread(void *arg)
+{
+	struct syncing *s = arg;
+
+	s->rc = recv_sync(s->r, &s->e);
+	return NULL;
+}
+
+int
+recv_prove(struct receiver *r, struct msg_proof *p, struct err *e)
+{
+	struct syncing s = { .r = r };
+	pthread_t thread;
+	int rc;
+
+	if (pthread_create(&thread, NULL, sync_thread, &s) != 0) {
+		rc = recv_sync(r, e);
+		return rc < 0 ? rc : recv_proof(r, p, e);
+	}
+	rc = recv_proof(r, p, e);
+	pthread_join(thread, NULL);
+	if (rc == 0 && s.rc < 0) {
+		if (e) {
+			*e = s.e;
+		}
+		rc = s.rc;
+	}
+	return rc;
+}
+
 int
 recv_proof_list(struct receiver *r, uint64_t from, struct buf *reply,
 		struct err *e)

@@ -75,6 +75,10 @@ int recv_read_back(struct receiver *r, struct err *e);
  * digests of what was written. Blocks. */
 int recv_proof(struct receiver *r, struct msg_proof *p, struct err *e);
 
+/* recv_sync and recv_proof at the same time: one waits for the disk, the other
+ * for the processor. 0 when both succeeded. */
+int recv_prove(struct receiver *r, struct msg_proof *p, struct err *e);
+
 /* The root directory's inode flags that must wait for the commit. */
 uint32_t recv_root_flags(const struct receiver *r);
 
