@@ -149,13 +149,13 @@ static void
 entry(struct batch *b, uint32_t id, bool linked, uint32_t in, const char *name,
       const struct meta *m, const void *data)
 {
-	assert_true(tree_put_entry(&b->body, id, linked, in, name,
-				   strlen(name), m));
+	assert_true(tree_put_entry(&b->body, id, linked, in, name, strlen(name),
+				   m));
 	if (m->type == FS_REG) {
 		assert_true(tree_put_u32(&b->body, m->size > 0));
 		if (m->size) {
-			assert_true(tree_put_piece(&b->body, 0,
-						   (uint32_t)m->size));
+			assert_true(
+				tree_put_piece(&b->body, 0, (uint32_t)m->size));
 			memcpy(b->body.p + b->body.len, data, m->size);
 			b->body.len += m->size;
 		}
@@ -358,8 +358,8 @@ static void
 update(struct batch *b, uint32_t id, uint32_t in, const char *name,
        uint64_t size)
 {
-	assert_true(tree_put_update(&b->defs, id, in, name, strlen(name),
-				    size));
+	assert_true(
+		tree_put_update(&b->defs, id, in, name, strlen(name), size));
 }
 
 /* Expect of `big` in the updated tree what is in `want`, and the proof of a
@@ -571,8 +571,8 @@ test_meta_exact(void **state)
 	assert_int_equal(batch_send(b, a, NULL), 0);
 	finish(a);
 	assert_int_equal(flistxattr(fd, (char *)got, sizeof(got)), 20);
-	assert_int_equal(
-		fgetxattr(fd, "security.capability", got, sizeof(got)), 20);
+	assert_int_equal(fgetxattr(fd, "security.capability", got, sizeof(got)),
+			 20);
 	assert_memory_equal(got, cap, 20);
 	assert_int_equal(fstat(fd, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 04711);
@@ -600,8 +600,8 @@ test_number_used_again(void **state)
 		snprintf(name, sizeof(name), "n%u", i);
 		entry(b, i + 1, true, 0, name, &m, "abc");
 		name[0] = 'l';
-		assert_true(tree_put_link(&b->body, i + 1, 0, name,
-					  strlen(name)));
+		assert_true(
+			tree_put_link(&b->body, i + 1, 0, name, strlen(name)));
 	}
 	assert_int_equal(batch_send(b, a, NULL), 0);
 	finish(a);
@@ -881,8 +881,7 @@ test_blocktab(void **state)
 	assert_true(digest_eq(&sum, &zero));
 	/* Far apart, and many. */
 	for (uint64_t i = 0; i < 1000; i++) {
-		assert_int_equal(blocktab_put(t, i << 37, &a, true, &sum,
-					      NULL),
+		assert_int_equal(blocktab_put(t, i << 37, &a, true, &sum, NULL),
 				 0);
 	}
 	blocktab_drop(t, 1, UINT64_MAX, &sum);

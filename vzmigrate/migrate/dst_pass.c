@@ -74,8 +74,7 @@ empty_tree(struct dst *d, struct err *e)
 static int
 begin_first(struct dst *d, const struct msg_pass *m, struct err *e)
 {
-	const struct recv_opts o = { .policy = d->policy,
-				     .track = !m->final };
+	const struct recv_opts o = { .policy = d->policy, .track = !m->final };
 	int rc = empty_tree(d, e);
 
 	if (rc == 0) {
@@ -95,8 +94,7 @@ check_number(struct dst *d, uint32_t number, struct err *e)
 	}
 	if (!d->recv || d->receiving || number != d->pass + 1) {
 		return err_set(e, E_STATE,
-			       "pass %u cannot follow what was before",
-			       number);
+			       "pass %u cannot follow what was before", number);
 	}
 	return 0;
 }

@@ -24,7 +24,8 @@ struct recv_opts {
 	bool track; /* more passes may follow: keep what they need */
 };
 
-/* A receiver for the first pass, into the empty directory `rootfd` (borrowed until free). */
+/* A receiver for the first pass, into the empty directory `rootfd` (borrowed
+ * until free). */
 int recv_new(int rootfd, const struct digest_key *key,
 	     const struct recv_opts *o, struct receiver **r, struct err *e);
 

@@ -140,8 +140,7 @@ static bool
 same(const struct recv_file *f, const struct tree_record *r)
 {
 	return f->in_place == (r->kind == TREE_UPDATE) && f->dir == r->dir &&
-	       f->size == r->size &&
-	       strlen(f->name) == r->name_len &&
+	       f->size == r->size && strlen(f->name) == r->name_len &&
 	       memcmp(f->name, r->name, r->name_len) == 0;
 }
 
@@ -296,8 +295,8 @@ create(const struct recv_files *t, struct recv_file *f, int dirfd,
 /* ---- in place ---- */
 
 static int
-add_hole(struct recv_files *t, struct recv_file *f,
-	 const struct tree_record *r, struct err *e)
+add_hole(struct recv_files *t, struct recv_file *f, const struct tree_record *r,
+	 struct err *e)
 {
 	const struct hole *h = (const struct hole *)f->holes.data;
 	size_t n = f->holes.len / sizeof(*h);
@@ -341,8 +340,10 @@ recv_file_hole(struct recv_files *t, const struct tree_record *r, struct err *e)
 		rc = add_hole(t, f, r, e);
 		pthread_mutex_unlock(&f->lock);
 	} else {
-		rc = err_set(e, E_PROTOCOL, "a hole of file %u, which is not "
-			     "under way", r->id);
+		rc = err_set(e, E_PROTOCOL,
+			     "a hole of file %u, which is not "
+			     "under way",
+			     r->id);
 	}
 	pthread_mutex_unlock(&t->lock);
 	return rc;
