@@ -250,7 +250,8 @@ do_regular(struct receiver *r, int dirfd, const char *name,
 	   const struct tree_record *rec, struct tree_in *in, struct err *e)
 {
 	struct inomap_value v = { .group = rec->linked ? rec->id : 0 };
-	cleanup(close_fd) int fd = recv_file_create(dirfd, name, r->update, e);
+	cleanup(close_fd) int fd =
+		recv_file_create(dirfd, name, r->update, 0600, e);
 	int rc = fd < 0 ? fd : 0;
 
 	/* In an update the directory may pass flags on. */

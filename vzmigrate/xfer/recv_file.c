@@ -245,10 +245,11 @@ recv_file_in_place(const struct recv_file *f)
 }
 
 int
-recv_file_create(int dirfd, const char *name, bool update, struct err *e)
+recv_file_create(int dirfd, const char *name, bool update, mode_t mode,
+		 struct err *e)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL;
-	int fd = beneath_open(dirfd, name, flags, 0600, e);
+	int fd = beneath_open(dirfd, name, flags, mode, e);
 	int rc;
 
 	if (fd != E_EXISTS || !update) {
@@ -257,7 +258,7 @@ recv_file_create(int dirfd, const char *name, bool update, struct err *e)
 	/* What stands there goes first, rather than being renamed over: nobody
 	 * reads this tree before its proof, and the disk need not hold both. */
 	rc = dirtab_displace(dirfd, name, e);
-	return rc < 0 ? rc : beneath_open(dirfd, name, flags, 0600, e);
+	return rc < 0 ? rc : beneath_open(dirfd, name, flags, mode, e);
 }
 
 static int
@@ -268,7 +269,7 @@ create(const struct recv_files *t, struct recv_file *f, int dirfd,
 			      .flags = f->flags,
 			      .projid = f->projid };
 	cleanup(close_fd) int fd =
-		recv_file_create(dirfd, f->name, t->update, e);
+		recv_file_create(dirfd, f->name, t->update, 0600, e);
 	int rc;
 
 	if (fd < 0) {
