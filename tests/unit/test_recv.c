@@ -629,6 +629,60 @@ test_number_used_again(void **state)
 	recv_free(f);
 }
 
+/* A group of more names than the file system can give to one inode has several
+ * there: metadata that comes for one of them would miss the others. Sent anew
+ * it is fine. */
+static void
+test_split_group(void **state)
+{
+	struct dirs *d = *state;
+	long max = fpathconf(d->old, _PC_LINK_MAX);
+	struct meta m = meta_of(FS_REG, 3);
+	struct receiver *a;
+	struct batch *b;
+	struct err e = { 0 };
+	char name[16];
+
+	if (max < 2 || max > 100000) {
+		print_message("SKIP test_split_group: this file system has no "
+			      "limit of links that is near\n");
+		skip();
+	}
+	a = start(d, d->old);
+	b = batch_new();
+	dir_entry(b, 0, 0, "", 0);
+	entry(b, 1, true, 0, "first", &m, "abc");
+	for (long i = 0; i < max; i++) {
+		snprintf(name, sizeof(name), "l%ld", i);
+		if (!tree_put_link(&b->body, 1, 0, name, strlen(name))) {
+			assert_int_equal(batch_send(b, a, NULL), 0);
+			b = batch_new();
+			tree_put_link(&b->body, 1, 0, name, strlen(name));
+		}
+	}
+	assert_int_equal(batch_send(b, a, NULL), 0);
+	finish(a);
+	assert_int_equal(recv_update(a, NULL), 0);
+	b = batch_new();
+	dir_entry(b, 0, 0, "", 0);
+	entry(b, 2, true, 0, "first", &m, "abd");
+	assert_true(tree_put_link(&b->body, 2, 0, "l0", 2));
+	assert_int_equal(batch_send(b, a, NULL), 0);
+	finish(a);
+	assert_int_equal(recv_update(a, NULL), 0);
+	b = batch_new();
+	assert_true(tree_put_meta(&b->body, 2, true, 0, "l0", 2, &m));
+	assert_int_equal(batch_send(b, a, NULL), 0);
+	finish(a);
+	assert_int_equal(recv_update(a, NULL), 0);
+	b = batch_new();
+	assert_true(tree_put_meta(&b->body, 1, true, 0, "l1", 2, &m));
+	assert_int_equal(batch_send(b, a, NULL), 0);
+	assert_int_equal(recv_finish(a, &e), E_UNSUPPORTED);
+	assert_non_null(strstr(e.text, "l1: has more hard links"));
+	recv_free(a);
+}
+
 /* ---- what a hostile client may send ---- */
 
 struct bad {
@@ -897,10 +951,15 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_types_and_groups),  T(test_in_place),
-		T(test_group_in_place),	   T(test_meta_exact),
-		T(test_number_used_again), T(test_hostile),
-		T(test_surplus_chunk),	   cmocka_unit_test(test_blocktab),
+		T(test_types_and_groups),
+		T(test_in_place),
+		T(test_group_in_place),
+		T(test_meta_exact),
+		T(test_number_used_again),
+		T(test_hostile),
+		T(test_split_group),
+		T(test_surplus_chunk),
+		cmocka_unit_test(test_blocktab),
 	};
 
 	need_root();
