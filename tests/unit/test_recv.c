@@ -641,7 +641,7 @@ test_split_group(void **state)
 	struct receiver *a;
 	struct batch *b;
 	struct err e = { 0 };
-	char name[16];
+	char name[32];
 
 	if (max < 2 || max > 100000) {
 		print_message("SKIP test_split_group: this file system has no "

@@ -113,8 +113,12 @@ dst_pass_begin(struct dst *d, const struct msg_pass *m, struct err *e)
 	if (m->number == 1) {
 		dst_pass_stop(d);
 	}
-	snprintf(number, sizeof(number), "%u", m->number);
-	rc = dst_event(d, EV_PASS, &f, 1, e);
+	/* Nothing that the journal knows changes with a later pass over a tree
+	 * that was not proven; the container may be down meanwhile. */
+	if (m->number == 1 || d->rec.state != MSG_DST_RESERVED) {
+		snprintf(number, sizeof(number), "%u", m->number);
+		rc = dst_event(d, EV_PASS, &f, 1, e);
+	}
 	if (rc == 0) {
 		rc = m->number == 1 ? begin_first(d, m, e)
 				    : recv_update(d->recv, e);
