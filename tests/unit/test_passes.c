@@ -49,7 +49,7 @@ struct bed {
 	struct mutate *m;
 	uint64_t seed;
 	/* the mutator's thread */
-	volatile int stop;
+	int stop;	 /* atomic */
 	unsigned during; /* steps it may take */
 };
 
@@ -133,7 +133,9 @@ mutator(void *arg)
 {
 	struct bed *b = arg;
 
-	for (unsigned i = 0; i < b->during && !b->stop; i++) {
+	for (unsigned i = 0;
+	     i < b->during && !__atomic_load_n(&b->stop, __ATOMIC_RELAXED);
+	     i++) {
 		mutate_step(b->m);
 		sched_yield();
 	}
@@ -176,7 +178,7 @@ pass(struct bed *b, struct xferfix *x, struct ledger *l, uint32_t no,
 	}
 	rc = rc < 0 ? rc : send_tree(b->src, x->l, &x->key, &o, &r, &e);
 	if (b->during) {
-		b->stop = 1;
+		__atomic_store_n(&b->stop, 1, __ATOMIC_RELAXED);
 		pthread_join(t, NULL);
 	}
 	rc = rc < 0 ? rc : xferfix_end_pass(x, no, final, &p, &e);

@@ -50,8 +50,9 @@ struct recv_late {
 	struct buf flags;
 	struct buf touched; /* regular files, RECV_SYNC_MAX at most */
 	struct buf names;
-	bool many;    /* more than these were touched */
-	bool special; /* and something that cannot be opened */
+	uint32_t ntouched; /* of them */
+	bool many;	   /* more than these were touched */
+	bool special;	   /* and something that cannot be opened */
 	bool root_told;
 	uint32_t root_flags;
 };
@@ -149,9 +150,8 @@ recv_late_touched(struct recv_late *l, uint32_t dir, const char *name,
 	if (!l->update || __atomic_load_n(&l->many, __ATOMIC_RELAXED)) {
 		return 0;
 	}
-	/* A few more than that do no harm. */
-	if (__atomic_load_n(&l->touched.len, __ATOMIC_RELAXED) >=
-	    RECV_SYNC_MAX * sizeof(struct item)) {
+	if (__atomic_add_fetch(&l->ntouched, 1, __ATOMIC_RELAXED) >
+	    RECV_SYNC_MAX) {
 		__atomic_store_n(&l->many, true, __ATOMIC_RELAXED);
 		return 0;
 	}
