@@ -116,16 +116,17 @@ count_suspect(struct pass *p, struct lane *n, bool suspect, bool regular,
 void
 send_update_touch(struct pass *p, struct ledger_dir *d)
 {
-	if (d->touched == p->o->pass) {
+	if (!p->walked) {
+		d->touched = p->o->pass; /* its own thread */
 		return;
 	}
-	d->touched = p->o->pass;
-	if (p->walked && d->sent != p->o->pass) {
+	pthread_mutex_lock(&p->lock);
+	if (d->touched != p->o->pass && d->sent != p->o->pass) {
+		d->touched = p->o->pass;
 		/* No memory for it: then the pass cannot succeed. */
-		if (buf_append(&p->late, &d, sizeof(d), NULL) < 0) {
-			p->late_lost = true;
-		}
+		p->late_lost |= buf_append(&p->late, &d, sizeof(d), NULL) < 0;
 	}
+	pthread_mutex_unlock(&p->lock);
 }
 
 void
