@@ -49,7 +49,7 @@ struct bed {
 	struct mutate *m;
 	uint64_t seed;
 	/* the mutator's thread */
-	volatile int stop;
+	int stop;	 /* atomic */
 	unsigned during; /* steps it may take */
 };
 
@@ -98,8 +98,8 @@ bed_open(struct bed *b, uint64_t seed)
 	assert_non_null(mkdtemp(b->top));
 	snprintf(b->dst_top, sizeof(b->dst_top), "%s", b->top);
 	if (dst) {
-		snprintf(b->dst_top, sizeof(b->dst_top),
-			 "%s/vzm-passes-XXXXXX", dst);
+		snprintf(b->dst_top, sizeof(b->dst_top), "%s/vzm-passes-XXXXXX",
+			 dst);
 		assert_non_null(mkdtemp(b->dst_top));
 	}
 	b->src = made_dir(b->top, "src");
@@ -133,7 +133,9 @@ mutator(void *arg)
 {
 	struct bed *b = arg;
 
-	for (unsigned i = 0; i < b->during && !b->stop; i++) {
+	for (unsigned i = 0;
+	     i < b->during && !__atomic_load_n(&b->stop, __ATOMIC_RELAXED);
+	     i++) {
 		mutate_step(b->m);
 		sched_yield();
 	}
@@ -160,10 +162,9 @@ static void
 pass(struct bed *b, struct xferfix *x, struct ledger *l, uint32_t no,
      bool final)
 {
-	struct send_opts o = { .ledger = l,
-			       .live = !final,
-			       .pass = no,
-			       .final = final };
+	struct send_opts o = {
+		.ledger = l, .live = !final, .pass = no, .final = final
+	};
 	struct send_result r = { 0 };
 	struct msg_proof p = { 0 };
 	struct err e = { 0 };
@@ -177,7 +178,7 @@ pass(struct bed *b, struct xferfix *x, struct ledger *l, uint32_t no,
 	}
 	rc = rc < 0 ? rc : send_tree(b->src, x->l, &x->key, &o, &r, &e);
 	if (b->during) {
-		b->stop = 1;
+		__atomic_store_n(&b->stop, 1, __ATOMIC_RELAXED);
 		pthread_join(t, NULL);
 	}
 	rc = rc < 0 ? rc : xferfix_end_pass(x, no, final, &p, &e);
@@ -190,7 +191,8 @@ pass(struct bed *b, struct xferfix *x, struct ledger *l, uint32_t no,
 	} else if (p.entries != r.proof.entries || p.bytes != r.proof.bytes ||
 		   !digest_eq(&p.sum, &r.proof.sum)) {
 		send_explain(b->src, x->l, &x->key, 0, why, sizeof(why), &e);
-		failed(b, "the proofs differ: %llu and %llu entries, %llu and "
+		failed(b,
+		       "the proofs differ: %llu and %llu entries, %llu and "
 		       "%llu bytes: %s",
 		       (unsigned long long)r.proof.entries,
 		       (unsigned long long)p.entries,
@@ -238,13 +240,32 @@ steps(struct bed *b, unsigned n)
 	}
 }
 
+/* Some thousand names more, so that a pass takes a while and much happens in
+ * it. */
+static void
+fill(struct bed *b)
+{
+	char p[64], text[512];
+	int fd;
+
+	memset(text, 'f', sizeof(text));
+	for (unsigned i = 0; i < 3000; i++) {
+		snprintf(p, sizeof(p), "n%u", i % 6);
+		(void)mkdirat(b->src, p, 0755);
+		snprintf(p, sizeof(p), "n%u/f%u", i % 6, i);
+		fd = openat(b->src, p, O_WRONLY | O_CREAT | O_EXCL, 0644);
+		assert_true(fd >= 0);
+		assert_true(write(fd, text, i % 512) >= 0);
+		close(fd);
+	}
+}
+
 static void
 one_seed(uint64_t seed)
 {
 	struct bed b;
-	struct xferfix x = { .policy = getenv("VZ_PASSES_DST")
-					       ? META_WARN
-					       : META_STRICT };
+	struct xferfix x = { .policy = getenv("VZ_PASSES_DST") ? META_WARN
+							       : META_STRICT };
 	struct ledger *l;
 	struct err e = { 0 };
 	unsigned live = 1 + (unsigned)(seed % PASSES_MAX), no = 1;
@@ -253,9 +274,12 @@ one_seed(uint64_t seed)
 	assert_int_equal(xferfix_open(&x, b.dst, 2000, &e), 0);
 	l = ledger_new(&x.key, &e);
 	assert_non_null(l);
+	if (seed % 8 == 5) {
+		fill(&b);
+	}
 	steps(&b, 400);
 	for (; no <= live; no++) {
-		b.during = seed % 3 ? 1000 : 0;
+		b.during = seed % 3 ? 3000 : 0;
 		pass(&b, &x, l, no, false);
 		if (seed % 2) {
 			assert_int_equal(xferfix_sync(&x, &e), 0);

@@ -68,7 +68,7 @@ int recv_file_open(struct recv_files *t, struct recv_file *f, int dirfd,
 
 /* Create the regular file `name` for writing; with `update` something else may
  * be in its place, and goes. */
-int recv_file_create(int dirfd, const char *name, mode_t mode, bool update,
+int recv_file_create(int dirfd, const char *name, bool update, mode_t mode,
 		     struct err *e);
 
 /* The text for metadata or content that comes for one inode of a group that
