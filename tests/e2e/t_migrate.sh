@@ -118,7 +118,7 @@ test_lxc()
 	lxc_make a web
 	"$TOOLS/nastytree" --small "$A/var/lib/lxc/web/rootfs/nasty"
 	assert_exit 0 vzm -r no b web
-	assert_match '^vzmigrate: moved CT web to root@b: .* kind=lxc files=[0-9]+ bytes=[0-9]+ seconds=[0-9.]+ .*cipher=.* cipher_by=hardware .*verified=true' "$OUT"
+	assert_match '^vzmigrate: moved CT web to root@b: .* kind=lxc files=[0-9]+ bytes=[0-9]+ .*seconds=[0-9.]+ .*cipher=.* cipher_by=hardware .*verified=true' "$OUT"
 	same "$A/var/lib/lxc/web/rootfs" "$B/var/lib/lxc/web/rootfs"
 	assert_no_match '^web *$' <(on a lxc-ls -1)
 	assert_match '^web *$' <(on b lxc-ls -1)
