@@ -265,8 +265,7 @@ op_punch(struct mutate *m, const char *p)
 			off &= ~(off_t)0xfff;
 			len = (len & ~(off_t)0xfff) + 4096;
 		}
-		(void)fallocate(fd,
-				FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+		(void)fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 				off, len);
 	}
 	close(fd);
@@ -483,9 +482,10 @@ op_xattr(struct mutate *m, const char *p)
 static void
 op_chattr(struct mutate *m, const char *p)
 {
-	static const int bits[] = { FS_IMMUTABLE_FL, FS_APPEND_FL,
-				    FS_NODUMP_FL,    FS_NOATIME_FL,
-				    FS_SYNC_FL,	     FS_DIRSYNC_FL };
+	static const int bits[] = {
+		FS_IMMUTABLE_FL, FS_APPEND_FL, FS_NODUMP_FL,
+		FS_NOATIME_FL,	 FS_SYNC_FL,   FS_DIRSYNC_FL
+	};
 	int fd = open_at(m, p, O_RDONLY), v = 0;
 	struct fsxattr x;
 

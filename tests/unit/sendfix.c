@@ -177,6 +177,12 @@ on_content(struct sendfix *x, uint8_t type, const uint8_t *p, size_t len)
 	struct enc n;
 
 	pthread_mutex_lock(&x->lock);
+	while (x->hold) {
+		x->holding = true;
+		pthread_cond_broadcast(&x->changed);
+		pthread_cond_wait(&x->changed, &x->lock);
+	}
+	x->holding = false;
 	x->frames++;
 	x->bytes += len;
 	if (!x->quiet && type == FRAME_BATCH) {
@@ -236,6 +242,7 @@ sendfix_open(struct sendfix *x)
 	struct err e = { 0 };
 
 	pthread_mutex_init(&x->lock, NULL);
+	pthread_cond_init(&x->changed, NULL);
 	buf_init(&x->log, 1 << 24);
 	assert_int_equal(
 		socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, x->fds), 0);
@@ -292,11 +299,31 @@ sendfix_lines(struct sendfix *x)
 }
 
 void
+sendfix_held(struct sendfix *x)
+{
+	pthread_mutex_lock(&x->lock);
+	while (!x->holding) {
+		pthread_cond_wait(&x->changed, &x->lock);
+	}
+	pthread_mutex_unlock(&x->lock);
+}
+
+void
+sendfix_release(struct sendfix *x)
+{
+	pthread_mutex_lock(&x->lock);
+	x->hold = false;
+	pthread_cond_broadcast(&x->changed);
+	pthread_mutex_unlock(&x->lock);
+}
+
+void
 sendfix_close(struct sendfix *x)
 {
 	sendfix_lines(x);
 	link_close(x->l);
 	pthread_join(x->thread, NULL);
 	buf_fini(&x->log);
+	pthread_cond_destroy(&x->changed);
 	pthread_mutex_destroy(&x->lock);
 }

@@ -23,10 +23,13 @@
 struct sendfix {
 	struct digest_key key;
 	bool quiet; /* count only */
+	bool hold;  /* take nothing more after the first content frame */
 	int fds[2]; /* client, agent */
 	pthread_t thread;
 	struct link *l;
-	pthread_mutex_t lock; /* the rest */
+	pthread_mutex_t lock; /* the rest, and `hold` */
+	pthread_cond_t changed;
+	bool holding; /* as `hold` says, it waits */
 	struct buf log;
 	uint64_t frames, bytes; /* content frames, their payloads */
 	char *dirs[4096];	/* paths of this pass's ids */
@@ -39,6 +42,9 @@ void sendfix_settle(struct sendfix *x);
 /* The lines since the last call, in the order of their text (borrowed until
  * the next call); for a pass, whose ids end. */
 const char *sendfix_lines(struct sendfix *x);
+/* Wait until the agent holds; let it go on. */
+void sendfix_held(struct sendfix *x);
+void sendfix_release(struct sendfix *x);
 void sendfix_close(struct sendfix *x);
 
 #endif

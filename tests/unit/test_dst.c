@@ -397,10 +397,9 @@ static int
 one_pass(struct agent *a, struct ledger *l, uint32_t number, bool final,
 	 struct err *e)
 {
-	const struct send_opts o = { .threads = 2,
-				     .ledger = l,
-				     .pass = number,
-				     .final = final };
+	const struct send_opts o = {
+		.threads = 2, .ledger = l, .pass = number, .final = final
+	};
 	struct send_result sent = { 0 };
 	struct msg_proof got;
 	cleanup(close_fd) int fd =
@@ -408,8 +407,7 @@ one_pass(struct agent *a, struct ledger *l, uint32_t number, bool final,
 	int rc = do_pass_no(a, MSG_PASS_BEGIN, number, final, NULL, e);
 
 	rc = rc < 0 ? rc : send_tree(fd, a->l, &a->key, &o, &sent, e);
-	rc = rc < 0 ? rc
-		    : do_pass_no(a, MSG_PASS_END, number, final, &got, e);
+	rc = rc < 0 ? rc : do_pass_no(a, MSG_PASS_END, number, final, &got, e);
 	if (rc == 0) {
 		ledger_commit(l);
 		if (final && !digest_eq(&got.sum, &sent.proof.sum)) {
@@ -790,15 +788,15 @@ test_passes(void **state)
 	need(do_open(&a, NULL, &st, &e), &e, "OPEN");
 	need(put_files(&a, &e), &e, "PUT_FILE");
 	need(call(&a, MSG_RESERVE, NULL, NULL, &e), &e, "RESERVE");
-	assert_int_equal(
-		do_pass_no(&a, MSG_PASS_BEGIN, 2, false, NULL, &e), E_STATE);
+	assert_int_equal(do_pass_no(&a, MSG_PASS_BEGIN, 2, false, NULL, &e),
+			 E_STATE);
 	assert_int_equal(mkdir(at("src/passing"), 0755), 0);
 	assert_int_equal(symlink("x", at("src/passing/by")), 0);
 	need(one_pass(&a, l, 1, false, &e), &e, "pass 1");
 	assert_int_equal(do_take_over(&a, a.epoch, &st, &e), E_STATE);
 	/* Neither the same again nor one left out. */
-	assert_int_equal(
-		do_pass_no(&a, MSG_PASS_BEGIN, 3, false, NULL, &e), E_STATE);
+	assert_int_equal(do_pass_no(&a, MSG_PASS_BEGIN, 3, false, NULL, &e),
+			 E_STATE);
 	need(call(&a, MSG_SYNC, NULL, NULL, &e), &e, "SYNC");
 	assert_int_equal(unlink(at("src/passing/by")), 0);
 	need(one_pass(&a, l, 2, false, &e), &e, "pass 2");
@@ -835,8 +833,8 @@ test_passes_wrong_order(void **state)
 			 E_STATE);
 	need(do_pass_no(&a, MSG_PASS_BEGIN, 2, true, NULL, &e), &e, "pass 2");
 	assert_int_equal(call(&a, MSG_SYNC, NULL, NULL, &e), E_STATE);
-	assert_int_equal(
-		do_pass_no(&a, MSG_PASS_BEGIN, 3, true, NULL, &e), E_STATE);
+	assert_int_equal(do_pass_no(&a, MSG_PASS_BEGIN, 3, true, NULL, &e),
+			 E_STATE);
 	assert_int_equal(do_pass_no(&a, MSG_PASS_END, 3, true, NULL, &e),
 			 E_STATE);
 	need(do_pass_no(&a, MSG_PASS_END, 2, true, &p, &e), &e, "pass 2");
@@ -844,8 +842,8 @@ test_passes_wrong_order(void **state)
 	/* Pass 1 begins anew, with an empty tree. */
 	need(copy_tree(&a, &e), &e, "copy");
 	/* It was the final one. */
-	assert_int_equal(
-		do_pass_no(&a, MSG_PASS_BEGIN, 2, true, NULL, &e), E_STATE);
+	assert_int_equal(do_pass_no(&a, MSG_PASS_BEGIN, 2, true, NULL, &e),
+			 E_STATE);
 	assert_int_equal(do_take_over(&a, a.epoch, &st, &e), E_STATE);
 	ledger_free(l);
 	need(do_end(&a, MSG_ABORT, false, &st, &e), &e, "ABORT");

@@ -98,8 +98,8 @@ bed_open(struct bed *b, uint64_t seed)
 	assert_non_null(mkdtemp(b->top));
 	snprintf(b->dst_top, sizeof(b->dst_top), "%s", b->top);
 	if (dst) {
-		snprintf(b->dst_top, sizeof(b->dst_top),
-			 "%s/vzm-passes-XXXXXX", dst);
+		snprintf(b->dst_top, sizeof(b->dst_top), "%s/vzm-passes-XXXXXX",
+			 dst);
 		assert_non_null(mkdtemp(b->dst_top));
 	}
 	b->src = made_dir(b->top, "src");
@@ -160,10 +160,9 @@ static void
 pass(struct bed *b, struct xferfix *x, struct ledger *l, uint32_t no,
      bool final)
 {
-	struct send_opts o = { .ledger = l,
-			       .live = !final,
-			       .pass = no,
-			       .final = final };
+	struct send_opts o = {
+		.ledger = l, .live = !final, .pass = no, .final = final
+	};
 	struct send_result r = { 0 };
 	struct msg_proof p = { 0 };
 	struct err e = { 0 };
@@ -190,7 +189,8 @@ pass(struct bed *b, struct xferfix *x, struct ledger *l, uint32_t no,
 	} else if (p.entries != r.proof.entries || p.bytes != r.proof.bytes ||
 		   !digest_eq(&p.sum, &r.proof.sum)) {
 		send_explain(b->src, x->l, &x->key, 0, why, sizeof(why), &e);
-		failed(b, "the proofs differ: %llu and %llu entries, %llu and "
+		failed(b,
+		       "the proofs differ: %llu and %llu entries, %llu and "
 		       "%llu bytes: %s",
 		       (unsigned long long)r.proof.entries,
 		       (unsigned long long)p.entries,
@@ -238,13 +238,32 @@ steps(struct bed *b, unsigned n)
 	}
 }
 
+/* Some thousand names more, so that a pass takes a while and much happens in
+ * it. */
+static void
+fill(struct bed *b)
+{
+	char p[64], text[512];
+	int fd;
+
+	memset(text, 'f', sizeof(text));
+	for (unsigned i = 0; i < 3000; i++) {
+		snprintf(p, sizeof(p), "n%u", i % 6);
+		(void)mkdirat(b->src, p, 0755);
+		snprintf(p, sizeof(p), "n%u/f%u", i % 6, i);
+		fd = openat(b->src, p, O_WRONLY | O_CREAT | O_EXCL, 0644);
+		assert_true(fd >= 0);
+		assert_true(write(fd, text, i % 512) >= 0);
+		close(fd);
+	}
+}
+
 static void
 one_seed(uint64_t seed)
 {
 	struct bed b;
-	struct xferfix x = { .policy = getenv("VZ_PASSES_DST")
-					       ? META_WARN
-					       : META_STRICT };
+	struct xferfix x = { .policy = getenv("VZ_PASSES_DST") ? META_WARN
+							       : META_STRICT };
 	struct ledger *l;
 	struct err e = { 0 };
 	unsigned live = 1 + (unsigned)(seed % PASSES_MAX), no = 1;
@@ -253,9 +272,12 @@ one_seed(uint64_t seed)
 	assert_int_equal(xferfix_open(&x, b.dst, 2000, &e), 0);
 	l = ledger_new(&x.key, &e);
 	assert_non_null(l);
+	if (seed % 8 == 5) {
+		fill(&b);
+	}
 	steps(&b, 400);
 	for (; no <= live; no++) {
-		b.during = seed % 3 ? 1000 : 0;
+		b.during = seed % 3 ? 3000 : 0;
 		pass(&b, &x, l, no, false);
 		if (seed % 2) {
 			assert_int_equal(xferfix_sync(&x, &e), 0);

@@ -52,8 +52,7 @@ pass_end(struct xferfix *x, struct server *s, const struct msg_pass *m,
 		x->before_proof(x->rootfd);
 	}
 	if (rc == 0 && m->final) {
-		rc = recv_sync(x->r, e);
-		rc = rc < 0 ? rc : recv_proof(x->r, &p, e);
+		rc = recv_prove(x->r, &p, e);
 	}
 	server_set_receiver(s, NULL);
 	if (rc == 0) {

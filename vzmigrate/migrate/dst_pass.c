@@ -74,8 +74,7 @@ empty_tree(struct dst *d, struct err *e)
 static int
 begin_first(struct dst *d, const struct msg_pass *m, struct err *e)
 {
-	const struct recv_opts o = { .policy = d->policy,
-				     .track = !m->final };
+	const struct recv_opts o = { .policy = d->policy, .track = !m->final };
 	int rc = empty_tree(d, e);
 
 	if (rc == 0) {
@@ -95,8 +94,7 @@ check_number(struct dst *d, uint32_t number, struct err *e)
 	}
 	if (!d->recv || d->receiving || number != d->pass + 1) {
 		return err_set(e, E_STATE,
-			       "pass %u cannot follow what was before",
-			       number);
+			       "pass %u cannot follow what was before", number);
 	}
 	return 0;
 }
@@ -115,8 +113,12 @@ dst_pass_begin(struct dst *d, const struct msg_pass *m, struct err *e)
 	if (m->number == 1) {
 		dst_pass_stop(d);
 	}
-	snprintf(number, sizeof(number), "%u", m->number);
-	rc = dst_event(d, EV_PASS, &f, 1, e);
+	/* Nothing that the journal knows changes with a later pass over a tree
+	 * that was not proven; the container may be down meanwhile. */
+	if (m->number == 1 || d->rec.state != MSG_DST_RESERVED) {
+		snprintf(number, sizeof(number), "%u", m->number);
+		rc = dst_event(d, EV_PASS, &f, 1, e);
+	}
 	if (rc == 0) {
 		rc = m->number == 1 ? begin_first(d, m, e)
 				    : recv_update(d->recv, e);
@@ -175,10 +177,7 @@ dst_pass_end(struct dst *d, const struct msg_pass *m, struct msg_proof *p,
 	 * proven that is not on disk. Passes before the final one are for
 	 * SYNC, which the client asks for before it stops the container. */
 	if (rc == 0 && m->final) {
-		rc = sync_stage(d, e);
-		if (rc == 0) {
-			rc = recv_proof(d->recv, p, e);
-		}
+		rc = recv_prove(d->recv, p, e);
 		if (rc == 0) {
 			rc = proven(d, p, e);
 		}

@@ -29,7 +29,7 @@
 
 struct dir {
 	uint32_t parent;
-	uint32_t name; /* offset in the arena: length byte, then the name */
+	uint32_t name;	  /* offset in the arena: length byte, then the name */
 	uint32_t cleared; /* of OBSTACLES */
 	bool defined;
 	bool made;
@@ -137,8 +137,8 @@ dirtab_new(int rootfd, bool update, struct err *e)
 		return NULL;
 	}
 	t->cap = 256;
-	t->dirs[TREE_ROOT] = (struct dir){ .parent = TREE_ROOT,
-					   .defined = true };
+	t->dirs[TREE_ROOT] =
+		(struct dir){ .parent = TREE_ROOT, .defined = true };
 	t->end = 1;
 	t->count = 1;
 	if (update && open_up(t, TREE_ROOT, rootfd, e) < 0) {

@@ -66,8 +66,8 @@ struct receiver {
 	bool older_dirty;	  /* passes before this are not on disk */
 	bool synced;		  /* this one is */
 	uint32_t root_flags;
-	recv_done_fn *done;	  /* may be NULL */
-	recv_fault_fn *fault;	  /* may be NULL */
+	recv_done_fn *done;   /* may be NULL */
+	recv_fault_fn *fault; /* may be NULL */
 	void *arg;
 
 	pthread_mutex_t lock;
@@ -250,7 +250,8 @@ do_regular(struct receiver *r, int dirfd, const char *name,
 	   const struct tree_record *rec, struct tree_in *in, struct err *e)
 {
 	struct inomap_value v = { .group = rec->linked ? rec->id : 0 };
-	cleanup(close_fd) int fd = recv_file_create(dirfd, name, r->update, e);
+	cleanup(close_fd) int fd =
+		recv_file_create(dirfd, name, r->update, 0600, e);
 	int rc = fd < 0 ? fd : 0;
 
 	/* In an update the directory may pass flags on. */
@@ -702,9 +703,8 @@ recv_new(int rootfd, const struct digest_key *key, const struct recv_opts *o,
 	r->queue_tail = &r->queue;
 	r->dirs = dirtab_new(rootfd, false, e);
 	r->inodes = r->dirs ? inomap_new(e) : NULL;
-	r->files = r->inodes
-			   ? recv_files_new(r->inodes, o->policy, o->track, e)
-			   : NULL;
+	r->files = r->inodes ? recv_files_new(r->inodes, o->policy, o->track, e)
+			     : NULL;
 	r->losses = r->files ? losses_new(e) : NULL;
 	r->late = r->losses ? recv_late_new(r->dirs, r->inodes, r->losses,
 					    false, e)
@@ -791,8 +791,7 @@ recv_update(struct receiver *r, struct err *e)
 		return err_set(e, E_STATE, "no pass may follow");
 	}
 	dirs = dirtab_new(r->rootfd, true, e);
-	late = dirs ? recv_late_new(dirs, r->inodes, r->losses, true, e)
-		    : NULL;
+	late = dirs ? recv_late_new(dirs, r->inodes, r->losses, true, e) : NULL;
 	if (!late) {
 		dirtab_free(dirs);
 		return e ? e->code : E_NOMEM;
@@ -843,7 +842,7 @@ int
 recv_read_back(struct receiver *r, struct err *e)
 {
 	struct proofcache *fill = proofcache_new(e);
-	struct recv_proof_in in = { r->rootfd, &r->key,	 r->inodes,
+	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes,
 				    r->losses, r->seen, fill };
 	struct msg_proof p;
 	int rc = fill ? recv_proof_walk(&in, &p, NULL, e) : E_NOMEM;
@@ -860,11 +859,49 @@ recv_read_back(struct receiver *r, struct err *e)
 int
 recv_proof(struct receiver *r, struct msg_proof *p, struct err *e)
 {
-	struct recv_proof_in in = { r->rootfd, &r->key,	 r->inodes,
+	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes,
 				    r->losses, r->seen, NULL };
 	int rc = recv_proof_walk(&in, p, NULL, e);
 
 	p->bytes = __atomic_load_n(&r->bytes, __ATOMIC_RELAXED);
+	return rc;
+}
+
+/* A recv_sync in a thread of its own. */
+struct syncing {
+	struct receiver *r;
+	int rc;
+	struct err e;
+};
+
+static void *
+sync_thread(void *arg)
+{
+	struct syncing *s = arg;
+
+	s->rc = recv_sync(s->r, &s->e);
+	return NULL;
+}
+
+int
+recv_prove(struct receiver *r, struct msg_proof *p, struct err *e)
+{
+	struct syncing s = { .r = r };
+	pthread_t thread;
+	int rc;
+
+	if (pthread_create(&thread, NULL, sync_thread, &s) != 0) {
+		rc = recv_sync(r, e);
+		return rc < 0 ? rc : recv_proof(r, p, e);
+	}
+	rc = recv_proof(r, p, e);
+	pthread_join(thread, NULL);
+	if (rc == 0 && s.rc < 0) {
+		if (e) {
+			*e = s.e;
+		}
+		rc = s.rc;
+	}
 	return rc;
 }
 

@@ -24,7 +24,8 @@ struct recv_opts {
 	bool track; /* more passes may follow: keep what they need */
 };
 
-/* A receiver for the first pass, into the empty directory `rootfd` (borrowed until free). */
+/* A receiver for the first pass, into the empty directory `rootfd` (borrowed
+ * until free). */
 int recv_new(int rootfd, const struct digest_key *key,
 	     const struct recv_opts *o, struct receiver **r, struct err *e);
 
@@ -74,6 +75,10 @@ int recv_read_back(struct receiver *r, struct err *e);
 /* Walk what was written, read its metadata back, join it with the content
  * digests of what was written. Blocks. */
 int recv_proof(struct receiver *r, struct msg_proof *p, struct err *e);
+
+/* recv_sync and recv_proof at the same time: one waits for the disk, the other
+ * for the processor. 0 when both succeeded. */
+int recv_prove(struct receiver *r, struct msg_proof *p, struct err *e);
 
 /* The root directory's inode flags that must wait for the commit. */
 uint32_t recv_root_flags(const struct receiver *r);

@@ -140,8 +140,7 @@ static bool
 same(const struct recv_file *f, const struct tree_record *r)
 {
 	return f->in_place == (r->kind == TREE_UPDATE) && f->dir == r->dir &&
-	       f->size == r->size &&
-	       strlen(f->name) == r->name_len &&
+	       f->size == r->size && strlen(f->name) == r->name_len &&
 	       memcmp(f->name, r->name, r->name_len) == 0;
 }
 
@@ -246,10 +245,11 @@ recv_file_in_place(const struct recv_file *f)
 }
 
 int
-recv_file_create(int dirfd, const char *name, bool update, struct err *e)
+recv_file_create(int dirfd, const char *name, bool update, mode_t mode,
+		 struct err *e)
 {
 	const int flags = O_WRONLY | O_CREAT | O_EXCL;
-	int fd = beneath_open(dirfd, name, flags, 0600, e);
+	int fd = beneath_open(dirfd, name, flags, mode, e);
 	int rc;
 
 	if (fd != E_EXISTS || !update) {
@@ -258,7 +258,7 @@ recv_file_create(int dirfd, const char *name, bool update, struct err *e)
 	/* What stands there goes first, rather than being renamed over: nobody
 	 * reads this tree before its proof, and the disk need not hold both. */
 	rc = dirtab_displace(dirfd, name, e);
-	return rc < 0 ? rc : beneath_open(dirfd, name, flags, 0600, e);
+	return rc < 0 ? rc : beneath_open(dirfd, name, flags, mode, e);
 }
 
 static int
@@ -269,7 +269,7 @@ create(const struct recv_files *t, struct recv_file *f, int dirfd,
 			      .flags = f->flags,
 			      .projid = f->projid };
 	cleanup(close_fd) int fd =
-		recv_file_create(dirfd, f->name, t->update, e);
+		recv_file_create(dirfd, f->name, t->update, 0600, e);
 	int rc;
 
 	if (fd < 0) {
@@ -296,8 +296,8 @@ create(const struct recv_files *t, struct recv_file *f, int dirfd,
 /* ---- in place ---- */
 
 static int
-add_hole(struct recv_files *t, struct recv_file *f,
-	 const struct tree_record *r, struct err *e)
+add_hole(struct recv_files *t, struct recv_file *f, const struct tree_record *r,
+	 struct err *e)
 {
 	const struct hole *h = (const struct hole *)f->holes.data;
 	size_t n = f->holes.len / sizeof(*h);
@@ -341,8 +341,10 @@ recv_file_hole(struct recv_files *t, const struct tree_record *r, struct err *e)
 		rc = add_hole(t, f, r, e);
 		pthread_mutex_unlock(&f->lock);
 	} else {
-		rc = err_set(e, E_PROTOCOL, "a hole of file %u, which is not "
-			     "under way", r->id);
+		rc = err_set(e, E_PROTOCOL,
+			     "a hole of file %u, which is not "
+			     "under way",
+			     r->id);
 	}
 	pthread_mutex_unlock(&t->lock);
 	return rc;

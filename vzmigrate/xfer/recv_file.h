@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/digest.h"
 #include "base/err.h"
@@ -67,7 +68,8 @@ int recv_file_open(struct recv_files *t, struct recv_file *f, int dirfd,
 
 /* Create the regular file `name` for writing; with `update` something else may
  * be in its place, and goes. */
-int recv_file_create(int dirfd, const char *name, bool update, struct err *e);
+int recv_file_create(int dirfd, const char *name, bool update, mode_t mode,
+		     struct err *e);
 
 /* The text for metadata or content that comes for one inode of a group that
  * this file system could not hold in one. Returns E_UNSUPPORTED. */

@@ -582,13 +582,42 @@ one_log(int fd)
 {
 	struct statfs s;
 
-	return fstatfs(fd, &s) == 0 && (s.f_type == EXT4_SUPER_MAGIC ||
-					s.f_type == XFS_SUPER_MAGIC);
+	return fstatfs(fd, &s) == 0 &&
+	       (s.f_type == EXT4_SUPER_MAGIC || s.f_type == XFS_SUPER_MAGIC);
 }
 
-/* Of all touched files: start writing, or wait for it. */
+/* What to do with each file: begin to write, wait until that is done, have its
+ * metadata on disk too. Each with all files before the next, so that the disk
+ * is kept busy, and one commit of the file system's log serves many. */
+enum step { WRITE_OUT, WRITTEN, ON_DISK };
+
+/* Each may be the one that is told of an error of an earlier write: the kernel
+ * tells it once. Where a file system cannot do the first two, fsync does all.
+ */
 static int
-sync_files(struct recv_late *l, bool wait, struct err *e)
+sync_one(int fd, enum step step, struct err *e)
+{
+	int rc;
+
+	if (step == ON_DISK) {
+		rc = fsync(fd);
+	} else {
+		rc = sync_file_range(
+			fd, 0, 0,
+			step == WRITE_OUT ? SYNC_FILE_RANGE_WRITE
+					  : SYNC_FILE_RANGE_WAIT_BEFORE |
+						    SYNC_FILE_RANGE_WRITE |
+						    SYNC_FILE_RANGE_WAIT_AFTER);
+		if (rc < 0 && (errno == EINVAL || errno == ENOSYS ||
+			       errno == EOPNOTSUPP)) {
+			return 0;
+		}
+	}
+	return rc < 0 ? err_sys(e, errno, "cannot sync") : 0;
+}
+
+static int
+sync_files(struct recv_late *l, enum step step, struct err *e)
 {
 	struct item *items = (struct item *)l->touched.data;
 	size_t n = l->touched.len / sizeof(*items);
@@ -604,14 +633,7 @@ sync_files(struct recv_late *l, bool wait, struct err *e)
 				  : beneath_open_own(dirfd, name,
 						     O_RDONLY | O_NOATIME, e);
 
-		if (fd < 0) {
-			rc = fd;
-		} else if (!wait) {
-			/* Only to be sooner done: fsync tells of errors. */
-			(void)sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
-		} else if (fsync(fd) < 0) {
-			rc = err_sys(e, errno, "cannot sync");
-		}
+		rc = fd < 0 ? fd : sync_one(fd, step, e);
 		if (rc < 0) {
 			name_error(l, items[i].dir, name, e);
 		}
@@ -659,9 +681,9 @@ recv_late_sync(struct recv_late *l, int *rc, struct err *e)
 		    RECV_SYNC_MAX) {
 		return false;
 	}
-	*rc = sync_files(l, false, e);
-	if (*rc == 0) {
-		*rc = sync_files(l, true, e);
+	*rc = 0;
+	for (enum step s = WRITE_OUT; s <= ON_DISK && *rc == 0; s++) {
+		*rc = sync_files(l, s, e);
 	}
 	if (*rc == 0) {
 		*rc = sync_dirs(l, e);

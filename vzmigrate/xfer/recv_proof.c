@@ -114,10 +114,8 @@ sum_entry(struct walk *w, unsigned thread, const char *path, size_t path_len,
 	d = v.group ? proof_group(w->in->key, v.group, m, content, p->scratch)
 		    : proof_name(w->in->key, path, path_len, m, content,
 				 p->scratch);
-	rc = w->in->fill ? proofcache_note(w->in->fill, thread, stx, &d, e)
-			 : 0;
-	return rc < 0 ? rc
-		      : sum_inode(w, p, path, path_len, v.group, &d, e);
+	rc = w->in->fill ? proofcache_note(w->in->fill, thread, stx, &d, e) : 0;
+	return rc < 0 ? rc : sum_inode(w, p, path, path_len, v.group, &d, e);
 }
 
 /* An inode that was read back before and is as it was then: 1. */
@@ -140,8 +138,8 @@ sum_again(struct walk *w, unsigned thread, const char *path, size_t path_len,
 		rc = proofcache_note(w->in->fill, thread, stx, &d, e);
 	}
 	if (rc == 0) {
-		rc = sum_inode(w, &w->part[thread], path, path_len, v.group,
-			       &d, e);
+		rc = sum_inode(w, &w->part[thread], path, path_len, v.group, &d,
+			       e);
 	}
 	return rc < 0 ? rc : 1;
 }
@@ -199,8 +197,7 @@ read_entry(struct walk *w, struct scan_dir *d, const char *name,
 	if (rc == 0) {
 		rc = meta_read(d->fd, name, fd, stx, m, NULL, e);
 	}
-	return rc < 0 ? rc
-		      : losses_restore(w->in->losses, stx->stx_ino, m, e);
+	return rc < 0 ? rc : losses_restore(w->in->losses, stx->stx_ino, m, e);
 }
 
 static int
