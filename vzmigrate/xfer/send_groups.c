@@ -5,10 +5,13 @@
  * end. A group whose names are those that the destination has is compared as a
  * file is; any other is sent whole, under a new number.
  *
- * One thread does this, so it may touch any directory of the ledger.
+ * The groups are shared out among threads. A name is in one of them; of what
+ * several may touch, directories are marked under the pass's lock and the
+ * ledger counts a group's names atomically.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,7 +21,22 @@
 #include "xfer/proof.h"
 #include "xfer/send_int.h"
 
+#define HELP_FROM 32 /* names; for fewer no thread is worth its start */
+
+/* All names, in the order of their inodes. */
+struct work {
+	struct pass *p;
+	struct send_name *v;
+	size_t count;
+	pthread_mutex_t lock; /* the rest */
+	size_t next;
+	int rc;
+	struct err err; /* the first failure */
+};
+
+/* One thread. */
 struct groups {
+	struct work *w;
 	struct pass *p;
 	struct lane *n;
 	struct ledger_dir *dir; /* that `fd` is, or NULL */
@@ -320,13 +338,77 @@ by_ino(const void *a, const void *b)
 	return x->ino < y->ino ? -1 : x->ino > y->ino;
 }
 
+/* The next group's names; 0 at the end. */
+static size_t
+take(struct work *w, struct send_name **v)
+{
+	size_t i, end;
+
+	pthread_mutex_lock(&w->lock);
+	i = end = w->rc < 0 ? w->count : w->next;
+	while (end < w->count && w->v[end].ino == w->v[i].ino) {
+		end++;
+	}
+	w->next = end;
+	pthread_mutex_unlock(&w->lock);
+	*v = w->v + i;
+	return end - i;
+}
+
+static void *
+groups_thread(void *arg)
+{
+	struct groups *g = arg;
+	struct send_name *v;
+	struct err e = { 0 };
+	size_t count;
+	int rc = 0;
+
+	while (rc == 0 && (count = take(g->w, &v)) > 0) {
+		rc = one_group(g, v, count, &e);
+	}
+	close_fd(&g->fd);
+	if (rc < 0) {
+		pthread_mutex_lock(&g->w->lock);
+		if (g->w->rc == 0) {
+			g->w->rc = rc;
+			g->w->err = e;
+		}
+		pthread_mutex_unlock(&g->w->lock);
+	}
+	return NULL;
+}
+
+static int
+share_out(struct work *w, struct err *e)
+{
+	unsigned want = w->count < HELP_FROM ? 1 : w->p->threads, n;
+	struct groups g[SEND_THREADS_MAX];
+	pthread_t tid[SEND_THREADS_MAX];
+
+	for (n = 0; n < want; n++) {
+		g[n] = (struct groups){
+			.w = w, .p = w->p, .n = &w->p->lane[n], .fd = -1
+		};
+		if (n && pthread_create(&tid[n], NULL, groups_thread, &g[n])) {
+			break; /* fewer will do */
+		}
+	}
+	groups_thread(&g[0]);
+	while (n-- > 1) {
+		pthread_join(tid[n], NULL);
+	}
+	if (w->rc < 0) {
+		*e = w->err;
+	}
+	return w->rc;
+}
+
 int
 send_groups(struct pass *p, struct err *e)
 {
-	struct groups g = { .p = p, .n = &p->lane[0], .fd = -1 };
+	struct work w = { .p = p };
 	struct buf *all = &p->lane[0].names;
-	struct send_name *v;
-	size_t count;
 	int rc = 0;
 
 	for (unsigned i = 1; rc == 0 && i < SEND_THREADS_MAX; i++) {
@@ -335,18 +417,14 @@ send_groups(struct pass *p, struct err *e)
 		rc = b->len ? buf_append(all, b->data, b->len, e) : 0;
 		buf_fini(b);
 	}
-	v = (struct send_name *)all->data;
-	count = all->len / sizeof(*v);
-	if (rc == 0 && count) {
-		qsort(v, count, sizeof(*v), by_ino);
+	w.v = (struct send_name *)all->data;
+	w.count = all->len / sizeof(*w.v);
+	if (rc == 0 && w.count) {
+		qsort(w.v, w.count, sizeof(*w.v), by_ino);
+		pthread_mutex_init(&w.lock, NULL);
+		rc = share_out(&w, e);
+		pthread_mutex_destroy(&w.lock);
 	}
-	for (size_t i = 0, end; rc == 0 && i < count; i = end) {
-		for (end = i + 1; end < count && v[end].ino == v[i].ino;) {
-			end++;
-		}
-		rc = one_group(&g, v + i, end - i, e);
-	}
-	close_fd(&g.fd);
 	buf_fini(all);
 	return rc;
 }

@@ -60,7 +60,7 @@ struct pass {
 				   a ledger */
 	uint32_t *next_id;	/* atomic; ids of groups and large files */
 	uint32_t own_id;	/* where next_id points without a ledger */
-	pthread_mutex_t lock;	/* mounts */
+	pthread_mutex_t lock;	/* mounts; directories once `walked` */
 	char **mounts;
 	size_t nmounts;
 	unsigned threads;
@@ -70,7 +70,7 @@ struct pass {
 	int64_t suspect_from; /* ctime, ns: from there on it is suspect */
 	bool rehash; /* every regular file is read, whatever its times say */
 	bool doubts; /* the next pass will do that, if it is the final one */
-	bool walked; /* the walk is over, one thread is left */
+	bool walked; /* the walk is over: directories belong to nobody */
 	struct buf late; /* struct ledger_dir *: touched since its end */
 	bool late_lost;	 /* one is missing there for want of memory */
 	struct lane lane[SEND_THREADS_MAX];

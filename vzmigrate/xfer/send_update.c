@@ -22,8 +22,10 @@
 #include "xfer/proof.h"
 #include "xfer/send_int.h"
 
-/* File times tick every 1 to 10 ms, behind the clock. */
-#define TICK_NS 20000000
+/* File times tick every 1 to 10 ms, behind the clock; and a direct write moves
+ * them when it begins, but changes the file when it ends: so long it may be
+ * under way without being lost. */
+#define MARGIN_NS 1000000000
 
 #define MAGIC_EXT 0xef53
 #define MAGIC_XFS 0x58465342
@@ -65,7 +67,7 @@ send_update_begin(struct pass *p, struct err *e)
 		return rc;
 	}
 	ledger_clock(p->led, now - now_ns(CLOCK_MONOTONIC));
-	p->suspect_from = now - TICK_NS;
+	p->suspect_from = now - MARGIN_NS;
 	p->doubts = ledger_doubts(p->led) || !stores_show(p->rootfd);
 	p->rehash = p->o->final && p->o->pass > 1 && p->doubts;
 	/* After the last pass nobody asks what is suspect. */
@@ -114,16 +116,17 @@ count_suspect(struct pass *p, struct lane *n, bool suspect, bool regular,
 void
 send_update_touch(struct pass *p, struct ledger_dir *d)
 {
-	if (d->touched == p->o->pass) {
+	if (!p->walked) {
+		d->touched = p->o->pass; /* its own thread */
 		return;
 	}
-	d->touched = p->o->pass;
-	if (p->walked && d->sent != p->o->pass) {
+	pthread_mutex_lock(&p->lock);
+	if (d->touched != p->o->pass && d->sent != p->o->pass) {
+		d->touched = p->o->pass;
 		/* No memory for it: then the pass cannot succeed. */
-		if (buf_append(&p->late, &d, sizeof(d), NULL) < 0) {
-			p->late_lost = true;
-		}
+		p->late_lost |= buf_append(&p->late, &d, sizeof(d), NULL) < 0;
 	}
+	pthread_mutex_unlock(&p->lock);
 }
 
 void
