@@ -33,33 +33,33 @@ seeds()
 
 test_changes_on_ext4()
 {
-	seeds e 10001 4
+	seeds e 10001 6
 }
 
 test_changes_on_xfs()
 {
-	seeds x 10001 4
+	seeds x 10001 6
 }
 
 test_changes_on_btrfs()
 {
-	seeds b 10001 4
+	seeds b 10001 6
 }
 
 test_changes_on_tmpfs()
 {
-	seeds t 10001 4
+	seeds t 10001 6
 }
 
 # The destination holds less, and the proofs are the same all the same.
 test_changes_from_ext4_to_tmpfs()
 {
-	seeds e 20001 4 t
+	seeds e 20001 6 t
 }
 
 test_changes_from_btrfs_to_xfs()
 {
-	seeds b 20001 4 x
+	seeds b 20001 6 x
 }
 
 full_changes_across()

@@ -14,14 +14,18 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fs/iflags.h"
 #include "fs/remove.h"
 #include "wire/tree.h"
 #include "xfer/blocktab.h"
+#include "xfer/proofcache.h"
 #include "xfer/recv.h"
+#include "xfer/recv_late.h"
 #include "needroot.h"
 
 #define BLOCK TREE_BLOCK
@@ -683,6 +687,98 @@ test_split_group(void **state)
 	recv_free(a);
 }
 
+/* Counted; it takes the place of the C library's. */
+static unsigned syncs;
+
+int
+syncfs(int fd)
+{
+	syncs++;
+	return (int)syscall(SYS_syncfs, fd);
+}
+
+/* A pass with `n` small files. */
+static void
+small_pass(struct receiver *r, unsigned n)
+{
+	struct batch *b = batch_new();
+	char name[16];
+
+	dir_entry(b, 0, 0, "", 0);
+	for (unsigned i = 0; i < n; i++) {
+		snprintf(name, sizeof(name), "f%u", i);
+		text(b, 0, name, "text");
+	}
+	assert_int_equal(batch_send(b, r, NULL), 0);
+	finish(r);
+}
+
+/* Nobody else's dirty pages are waited for in a last pass that is small. */
+static void
+test_sync(void **state)
+{
+	struct dirs *d = *state;
+	struct receiver *r = start(d, d->old);
+
+	syncs = 0;
+	small_pass(r, 10);
+	assert_int_equal(recv_sync(r, NULL), 0);
+	assert_int_equal(syncs, 1);
+	assert_int_equal(recv_update(r, NULL), 0);
+	small_pass(r, 20);
+	assert_int_equal(recv_sync(r, NULL), 0);
+	assert_int_equal(recv_sync(r, NULL), 0);
+	assert_int_equal(syncs, 1);
+	/* Too many. */
+	assert_int_equal(recv_update(r, NULL), 0);
+	small_pass(r, RECV_SYNC_MAX + 1);
+	assert_int_equal(recv_sync(r, NULL), 0);
+	assert_int_equal(syncs, 2);
+	/* Two passes, of which nobody asked to sync the first. */
+	assert_int_equal(recv_update(r, NULL), 0);
+	small_pass(r, 1);
+	assert_int_equal(recv_update(r, NULL), 0);
+	small_pass(r, 1);
+	assert_int_equal(recv_sync(r, NULL), 0);
+	assert_int_equal(syncs, 3);
+	recv_free(r);
+}
+
+/* What was read back and left alone since is not opened again; what was
+ * changed is, whoever changed it. */
+static void
+test_read_back(void **state)
+{
+	struct dirs *d = *state;
+	struct receiver *r = start(d, d->old);
+	struct msg_proof p, q;
+	struct timespec old[2] = { { 1, 0 }, { 1, 0 } }, was[2];
+	struct stat st;
+
+	small_pass(r, 50);
+	assert_int_equal(recv_proof(r, &p, NULL), 0);
+	assert_int_equal(recv_read_back(r, NULL), 0);
+	assert_int_equal(recv_proof(r, &q, NULL), 0);
+	assert_true(digest_eq(&p.sum, &q.sum));
+	assert_int_equal(p.entries, q.entries);
+	assert_int_equal(fstatat(d->old, "f7", &st, 0), 0);
+	assert_int_equal(utimensat(d->old, "f7", old, 0), 0);
+	assert_int_equal(recv_proof(r, &q, NULL), 0);
+	assert_false(digest_eq(&p.sum, &q.sum));
+	was[0] = st.st_atim;
+	was[1] = st.st_mtim;
+	assert_int_equal(utimensat(d->old, "f7", was, 0), 0);
+	assert_int_equal(recv_read_back(r, NULL), 0);
+	assert_int_equal(recv_proof(r, &q, NULL), 0);
+	assert_true(digest_eq(&p.sum, &q.sum));
+	/* A name that is gone, and one more. */
+	assert_int_equal(unlinkat(d->old, "f8", 0), 0);
+	assert_int_equal(recv_proof(r, &q, NULL), 0);
+	assert_int_equal(q.entries, p.entries - 1);
+	assert_false(digest_eq(&p.sum, &q.sum));
+	recv_free(r);
+}
+
 /* ---- what a hostile client may send ---- */
 
 struct bad {
@@ -945,6 +1041,50 @@ test_blocktab(void **state)
 	blocktab_free(t);
 }
 
+/* ---- proofcache ---- */
+
+static void
+test_proofcache(void **state)
+{
+	struct proofcache *c = proofcache_new(NULL);
+	struct statx stx = { .stx_ino = 5 };
+	struct digest a = { { 1 } }, d = { { 0 } };
+	struct timespec now;
+
+	(void)state;
+	clock_gettime(CLOCK_REALTIME, &now);
+	stx.stx_ctime.tv_sec = now.tv_sec - 2;
+	for (uint64_t i = 1; i <= 1000; i++) {
+		stx.stx_ino = i;
+		assert_int_equal(proofcache_note(c, i % PROOFCACHE_LANES, &stx,
+						 &a, NULL),
+				 0);
+	}
+	/* It could be changed again within this tick, or the clock jumped. */
+	stx.stx_ino = 2000;
+	stx.stx_ctime.tv_sec = now.tv_sec;
+	stx.stx_ctime.tv_nsec = (uint32_t)now.tv_nsec;
+	assert_int_equal(proofcache_note(c, 0, &stx, &a, NULL), 0);
+	stx.stx_ino = 2001;
+	stx.stx_ctime.tv_sec = now.tv_sec + 1000;
+	assert_int_equal(proofcache_note(c, 0, &stx, &a, NULL), 0);
+	assert_int_equal(proofcache_seal(c, NULL), 0);
+	assert_false(proofcache_get(c, &stx, &d));
+	stx.stx_ino = 2000;
+	stx.stx_ctime.tv_sec = now.tv_sec;
+	assert_false(proofcache_get(c, &stx, &d));
+	stx.stx_ctime.tv_sec = now.tv_sec - 2;
+	stx.stx_ctime.tv_nsec = 0;
+	for (uint64_t i = 1; i <= 1000; i++) {
+		stx.stx_ino = i;
+		assert_true(proofcache_get(c, &stx, &d));
+		assert_true(digest_eq(&a, &d));
+	}
+	stx.stx_ctime.tv_nsec = 1;
+	assert_false(proofcache_get(c, &stx, &d));
+	proofcache_free(c);
+}
+
 #define T(x) cmocka_unit_test_setup_teardown(x, setup, teardown)
 
 int
@@ -958,8 +1098,11 @@ main(void)
 		T(test_number_used_again),
 		T(test_hostile),
 		T(test_split_group),
+		T(test_sync),
+		T(test_read_back),
 		T(test_surplus_chunk),
 		cmocka_unit_test(test_blocktab),
+		cmocka_unit_test(test_proofcache),
 	};
 
 	need_root();

@@ -50,8 +50,9 @@ struct recv_late {
 	struct buf flags;
 	struct buf touched; /* regular files, RECV_SYNC_MAX at most */
 	struct buf names;
-	bool many;    /* more than these were touched */
-	bool special; /* and something that cannot be opened */
+	uint32_t ntouched; /* of them */
+	bool many;	   /* more than these were touched */
+	bool special;	   /* and something that cannot be opened */
 	bool root_told;
 	uint32_t root_flags;
 };
@@ -149,9 +150,8 @@ recv_late_touched(struct recv_late *l, uint32_t dir, const char *name,
 	if (!l->update || __atomic_load_n(&l->many, __ATOMIC_RELAXED)) {
 		return 0;
 	}
-	/* A few more than that do no harm. */
-	if (__atomic_load_n(&l->touched.len, __ATOMIC_RELAXED) >=
-	    RECV_SYNC_MAX * sizeof(struct item)) {
+	if (__atomic_add_fetch(&l->ntouched, 1, __ATOMIC_RELAXED) >
+	    RECV_SYNC_MAX) {
 		__atomic_store_n(&l->many, true, __ATOMIC_RELAXED);
 		return 0;
 	}
@@ -574,8 +574,8 @@ recv_late_root_flags(const struct recv_late *l, uint32_t *flags)
 
 /*
  * What cannot be opened has no fsync of its own. Where one log holds all
- * metadata in the order of the changes, that of its directory, which is given
- * its times after everything, covers it.
+ * metadata in the order of the changes, that of an inode that is changed after
+ * everything covers it.
  */
 static bool
 one_log(int fd)
@@ -668,6 +668,24 @@ sync_dirs(struct recv_late *l, struct err *e)
 	return rc;
 }
 
+/* Give the root the times that it has, and have that on disk. */
+static int
+sync_log(int root, struct err *e)
+{
+	struct timespec t[2];
+	struct stat st;
+
+	if (fstat(root, &st) < 0) {
+		return err_sys(e, errno, "cannot stat the root");
+	}
+	t[0] = st.st_atim;
+	t[1] = st.st_mtim;
+	if (futimens(root, t) < 0 || fsync(root) < 0) {
+		return err_sys(e, errno, "cannot sync the root");
+	}
+	return 0;
+}
+
 bool
 recv_late_sync(struct recv_late *l, int *rc, struct err *e)
 {
@@ -687,6 +705,9 @@ recv_late_sync(struct recv_late *l, int *rc, struct err *e)
 	}
 	if (*rc == 0) {
 		*rc = sync_dirs(l, e);
+	}
+	if (*rc == 0 && l->special) {
+		*rc = sync_log(root, e);
 	}
 	return true;
 }
