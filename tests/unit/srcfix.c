@@ -22,6 +22,7 @@
 #include "base/fault.h"
 #include "base/io.h"
 #include "migrate/statedir.h"
+#include "track/ledger.h"
 #include "wire/frame.h"
 #include "wire/msg.h"
 
@@ -30,6 +31,7 @@ struct err srcfix_err;
 bool srcfix_check_only, srcfix_keep_dst;
 enum plan_remove srcfix_remove;
 const char *srcfix_new_id;
+bool srcfix_up;
 volatile int srcfix_stop;
 
 static char top[64];
@@ -75,6 +77,14 @@ get(const char *name, char *out, size_t len)
 	return f ? 0 : -1;
 }
 
+static const struct ct_kind up_kind;
+
+static const struct ct_kind *
+kind(void)
+{
+	return srcfix_up ? &up_kind : &srcfix_kind;
+}
+
 /* ---- the kind: config is the container; its name tells the mark ---- */
 
 static int
@@ -108,7 +118,7 @@ kind_load(const struct ct_host *h, const char *word, struct ct *c,
 	} else if (!there("config")) {
 		return err_set(e, E_NOT_FOUND, "no container %s", word);
 	}
-	c->kind = &srcfix_kind;
+	c->kind = kind();
 	c->id = strdup(word);
 	c->tree = strdup(path("tree"));
 	c->state = there("running") ? CT_RUNNING : CT_STOPPED;
@@ -227,6 +237,65 @@ const struct ct_kind srcfix_kind = {
 	.destroy = kind_destroy,
 };
 
+/* One that runs while the file "running" is there. */
+static int
+up_life(const struct ct_host *h, const struct ct *c, struct ct_life *l,
+	struct err *e)
+{
+	(void)h;
+	(void)c;
+	(void)e;
+	*l = (struct ct_life){ .state = CT_STOPPED };
+	if (there("running")) {
+		*l = (struct ct_life){ CT_RUNNING, 42, 7 };
+	}
+	return 0;
+}
+
+static int
+up_stop(const struct ct_host *h, const struct ct *c, int64_t ms, struct err *e)
+{
+	(void)h;
+	(void)c;
+	(void)ms;
+	if (there("no-stop")) {
+		return err_set(e, E_STOP, "it goes on and on");
+	}
+	srcfix_mark("running", false);
+	return 0;
+}
+
+static int
+up_start(const struct ct_host *h, const struct ct *c, enum ct_state to,
+	 struct err *e)
+{
+	(void)h;
+	(void)c;
+	(void)to;
+	if (!there("config")) {
+		return err_set(e, E_START, "it is blocked");
+	}
+	srcfix_mark("running", true);
+	return 0;
+}
+
+static const struct ct_kind up_kind = {
+	.name = "fix",
+	.remove_default = true,
+	.load = kind_load,
+	.lock = kind_lock,
+	.unlock = kind_unlock,
+	.state = kind_state,
+	.block = kind_block,
+	.unblock = kind_unblock,
+	.retire = kind_retire,
+	.unretire = kind_unretire,
+	.life = up_life,
+	.stop = up_stop,
+	.start = up_start,
+	.destroy = kind_destroy,
+};
+
 /* ---- the sender ---- */
 
 void
@@ -243,6 +312,9 @@ send_tree(int rootfd, struct link *l, const struct digest_key *key,
 	(void)l;
 	(void)key;
 	memset(r, 0, sizeof(*r));
+	if (o->ledger && ledger_begin(o->ledger, o->pass, e) < 0) {
+		return e->code;
+	}
 	if (there("interrupt")) {
 		srcfix_stop = 1;
 	}
@@ -426,12 +498,41 @@ put_open(struct enc *n, int s)
 }
 
 static void
-put_taken(struct enc *n)
+put_taken(struct enc *n, int s)
 {
-	struct msg_take_over_reply r = { .state = MSG_DST_COMMITTED,
+	struct msg_take_over_reply r = { .state = (uint8_t)s,
 					 .tree = (char *)"/there/ct1" };
 
 	msg_put_take_over_reply(n, &r);
+}
+
+/* "no-start": it is committed, and does not start. */
+static int
+take_over(const uint8_t *body, size_t len, const char *file, int s,
+	  struct enc *n)
+{
+	struct msg_take_over m;
+
+	if (msg_get_take_over(body, len, &m, NULL) < 0) {
+		return E_PROTOCOL;
+	}
+	if (s != MSG_DST_PROVEN && s != MSG_DST_COMMITTED &&
+	    s != MSG_DST_RUNNING) {
+		return E_STATE;
+	}
+	if (s == MSG_DST_PROVEN) {
+		s = MSG_DST_COMMITTED;
+		write_state(file, s);
+	}
+	if (m.start && s == MSG_DST_COMMITTED) {
+		if (there("no-start")) {
+			return E_START;
+		}
+		s = MSG_DST_RUNNING;
+		write_state(file, s);
+	}
+	put_taken(n, s);
+	return 0;
 }
 
 /* Do it; the body of the answer into `n`. 0 or a code. */
@@ -440,6 +541,7 @@ act(int method, const uint8_t *body, size_t len, char file[300], int trick,
     struct enc *n)
 {
 	int s = *file ? read_state(file) : MSG_DST_NONE;
+	struct msg_pass pass;
 	struct msg_open o;
 
 	switch (method) {
@@ -461,7 +563,10 @@ act(int method, const uint8_t *body, size_t len, char file[300], int trick,
 		write_state(file, MSG_DST_RESERVED);
 		return 0;
 	case MSG_PASS_END:
-		if (trick != TRICK_DIFFER) {
+		if (msg_get_pass(body, len, &pass, NULL) < 0) {
+			return E_PROTOCOL;
+		}
+		if (pass.final && trick != TRICK_DIFFER) {
 			write_state(file, MSG_DST_PROVEN);
 		}
 		put_proof(n, trick);
@@ -470,14 +575,10 @@ act(int method, const uint8_t *body, size_t len, char file[300], int trick,
 		if (there("no-commit")) {
 			return E_DENIED;
 		}
-		if (s != MSG_DST_PROVEN && s != MSG_DST_COMMITTED) {
-			return E_STATE;
-		}
-		write_state(file, MSG_DST_COMMITTED);
-		put_taken(n);
-		return 0;
+		return take_over(body, len, file, s, n);
 	case MSG_NEVER:
-		if (s == MSG_DST_COMMITTED) {
+		if (s == MSG_DST_RUNNING ||
+		    (s == MSG_DST_COMMITTED && !there("no-start"))) {
 			put_state(n, s);
 			return 0;
 		}
@@ -663,7 +764,8 @@ run(const char *session)
 				  .host = "b",
 				  .greeting_ms = 5000,
 				  .keepalive_ms = 500 };
-	struct plan plan = { .kind = &srcfix_kind,
+	struct plan plan = { .kind = kind(),
+			     .rounds = { .max_rounds = 2 },
 			     .remove = srcfix_remove,
 			     .keep_dst = srcfix_keep_dst,
 			     .check_only = srcfix_check_only };
@@ -772,7 +874,8 @@ owns(const char *file, int state, int arg)
 {
 	(void)file;
 	(void)arg;
-	return state == MSG_DST_COMMITTED || state == MSG_DST_FINISHED;
+	return state == MSG_DST_COMMITTED || state == MSG_DST_RUNNING ||
+	       state == MSG_DST_FINISHED;
 }
 
 static int
@@ -789,6 +892,12 @@ set(const char *file, int state, int arg)
 	(void)state;
 	write_state(file, arg);
 	return 1;
+}
+
+bool
+srcfix_running(void)
+{
+	return there("running");
 }
 
 bool
@@ -862,6 +971,7 @@ srcfix_setup(void **state)
 	srcfix_check_only = srcfix_keep_dst = false;
 	srcfix_remove = PLAN_REMOVE_DEFAULT;
 	srcfix_new_id = NULL;
+	srcfix_up = false;
 	srcfix_stop = 0;
 	return 0;
 }

@@ -26,6 +26,12 @@ enum srcfix_trick {
 
 extern const struct ct_kind srcfix_kind;
 
+/* The container is of a kind that can be stopped and started; it runs while
+ * the file "running" is there. "no-stop": it cannot be stopped, "no-start": it
+ * does not start on the destination. */
+extern bool srcfix_up;
+bool srcfix_running(void);
+
 /* A directory of the test's own, a container "ct1" in it, and the state
  * directory in it too. */
 int srcfix_setup(void **state);

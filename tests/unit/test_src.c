@@ -563,6 +563,122 @@ test_killed_everywhere(void **state)
 	}
 }
 
+/* ---- one that is up ---- */
+
+static void
+set_up(bool no_start)
+{
+	srcfix_teardown(NULL);
+	assert_int_equal(srcfix_setup(NULL), 0);
+	srcfix_up = true;
+	srcfix_mark("running", true);
+	srcfix_mark("no-start", no_start);
+}
+
+static void
+test_up_moves(void **state)
+{
+	(void)state;
+	set_up(false);
+	assert_moved(srcfix_run());
+	assert_false(srcfix_running());
+	assert_int_equal(srcfix_result.passes, 3);
+}
+
+static void
+test_up_fails(void **state)
+{
+	(void)state;
+	/* It does not start there: it runs here again. */
+	set_up(true);
+	assert_failed(srcfix_run(), E_START, "; the source is as it was");
+	assert_untouched();
+	assert_true(srcfix_running());
+	srcfix_mark("no-start", false);
+	/* It does not stop here. */
+	srcfix_mark("no-stop", true);
+	assert_failed(srcfix_run(), E_STOP,
+		      "stop of ct1: it goes on and on; the source is as it "
+		      "was");
+	assert_untouched();
+	assert_true(srcfix_running());
+	srcfix_mark("no-stop", false);
+	assert_moved(srcfix_run());
+	assert_false(srcfix_running());
+}
+
+/* Dies at the n-th point, on the way there or back; the run after it moves
+ * it. In between at most one host may run it. */
+static void
+test_up_killed_everywhere(void **state)
+{
+	(void)state;
+	for (int back = 0; back < 2; back++) {
+		int n, rc = 0;
+
+		for (n = 1; n < POINTS_MAX; n++) {
+			char fault[32];
+
+			set_up(back);
+			snprintf(fault, sizeof(fault), "*:%d=kill", n);
+			if (srcfix_run_apart(fault, &rc) == 0) {
+				break;
+			}
+			assert_not_both();
+			assert_false(srcfix_running() && srcfix_dst_owns() &&
+				     !back);
+			srcfix_mark("no-start", false);
+			rc = srcfix_run();
+			if (rc == E_NOT_FOUND) {
+				assert_true(srcfix_dst_owns());
+			} else if (rc) {
+				print_error("back %d, point %d: %s\n", back, n,
+					    srcfix_err.text);
+				assert_int_equal(rc, 0);
+			} else {
+				assert_moved(rc);
+			}
+			assert_false(srcfix_running());
+		}
+		assert_in_range(n, 25, POINTS_MAX - 1);
+		assert_int_equal(rc, back ? E_START : 0);
+	}
+}
+
+/* Each point fails: it runs here, or it moved; or it is left for the rerun,
+ * which moves it. */
+static void
+test_up_fails_everywhere(void **state)
+{
+	int n, rc = 0;
+
+	(void)state;
+	for (n = 1; n < POINTS_MAX; n++) {
+		char fault[32];
+
+		set_up(false);
+		snprintf(fault, sizeof(fault), "*:%d=fail", n);
+		assert_int_equal(srcfix_run_apart(fault, &rc), 0);
+		assert_not_both();
+		if (rc == 0) {
+			assert_false(srcfix_running());
+			assert_true(srcfix_dst_owns());
+		} else if (srcfix_startable()) {
+			assert_true(srcfix_running());
+		}
+		rc = srcfix_run();
+		if (rc && rc != E_NOT_FOUND) {
+			print_error("point %d: %s\n", n, srcfix_err.text);
+		}
+		assert_true(rc == 0 || rc == E_NOT_FOUND);
+		assert_true(srcfix_dst_owns());
+		assert_false(srcfix_running());
+		if (n > 60) {
+			break;
+		}
+	}
+}
+
 /* And dies again in the rerun. */
 static void
 test_killed_twice(void **state)
@@ -775,6 +891,10 @@ main(void)
 		T(test_doubt_never),
 		T(test_all_pairs),
 		T(test_killed_everywhere),
+		T(test_up_moves),
+		T(test_up_fails),
+		T(test_up_killed_everywhere),
+		T(test_up_fails_everywhere),
 		T(test_killed_twice),
 		T(test_fails_everywhere),
 		T(test_other_host),

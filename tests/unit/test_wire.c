@@ -447,6 +447,63 @@ test_messages(void **state)
 	buf_fini(&b);
 }
 
+/* What a container is to be there: stopped, or one of three states. */
+static void
+test_take_over(void **state)
+{
+	static const struct {
+		uint8_t start;
+		int rc;
+	} t[] = {
+		{ 0, 0 },	   { CT_STOPPED, E_PROTOCOL },
+		{ CT_RUNNING, 0 }, { CT_FROZEN, 0 },
+		{ CT_MOUNTED, 0 }, { CT_SUSPENDED, E_PROTOCOL },
+		{ 99, E_PROTOCOL },
+	};
+	struct msg_take_over_reply r = { .state = MSG_DST_RUNNING,
+					 .tree = (char *)"/vz/1",
+					 .since_ms = 2017 },
+				   got;
+	struct err e = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		struct msg_take_over m = { .epoch = 7, .start = t[i].start }, g;
+		struct msg_check c = { .bytes = 1, .start = t[i].start }, k;
+		struct buf b = BUF_MAX(1000);
+		struct enc n;
+
+		enc_init(&n, &b, &e);
+		msg_put_take_over(&n, &m);
+		assert_int_equal(msg_get_take_over(b.data, b.len, &g, &e),
+				 t[i].rc);
+		assert_true(t[i].rc || g.start == t[i].start);
+		b.len = 0;
+		msg_put_check(&n, &c);
+		assert_int_equal(msg_get_check(b.data, b.len, &k, &e),
+				 t[i].rc);
+		assert_true(t[i].rc || k.start == t[i].start);
+		msg_check_fini(&k);
+		buf_fini(&b);
+	}
+	{
+		struct buf b = BUF_MAX(1000);
+		struct enc n;
+
+		enc_init(&n, &b, &e);
+		msg_put_take_over_reply(&n, &r);
+		assert_int_equal(
+			msg_get_take_over_reply(b.data, b.len, &got, &e), 0);
+		assert_int_equal(got.since_ms, 2017);
+		assert_string_equal(got.tree, "/vz/1");
+		msg_take_over_reply_fini(&got);
+		assert_int_equal(
+			msg_get_take_over_reply(b.data, b.len - 1, &got, &e),
+			E_PROTOCOL);
+		buf_fini(&b);
+	}
+}
+
 int
 main(void)
 {
@@ -460,6 +517,7 @@ main(void)
 		cmocka_unit_test(test_tree_updates),
 		cmocka_unit_test(test_tree_updates_hostile),
 		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_take_over),
 	};
 
 	return cmocka_run_group_tests_name("wire", tests, NULL, NULL);

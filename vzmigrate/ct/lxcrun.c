@@ -20,6 +20,7 @@
 
 #define HURRY_MS 30000 /* for lxc-stop -k, and for the monitor's end */
 #define START_MS 120000
+#define SETTLE_MS 10000
 #define ARGS_MAX 16
 #define NEED_TOOLS                                                      \
 	"LXC's tools are not installed here (Debian: apt install lxc; " \
@@ -260,26 +261,59 @@ freeze(const struct ct_host *h, const struct ct *c, struct err *e)
 		       : 0;
 }
 
+/* Somebody else's lxc-start may be at work still, of an agent that died: wait
+ * until it is known which init it is. */
+static int
+settle(const struct ct_host *h, const struct ct *c, struct ct_life *l,
+       struct err *e)
+{
+	int64_t deadline = io_deadline(SETTLE_MS);
+	int rc = lxcrun_life(h, c, l, e);
+
+	while (rc == 0 && l->state == CT_RUNNING && l->since == 0 &&
+	       io_left_ms(deadline) > 0) {
+		poll(NULL, 0, 20);
+		rc = lxcrun_life(h, c, l, e);
+	}
+	return rc;
+}
+
+static int
+start(const struct ct_host *h, const struct ct *c, struct ct_life *l,
+      struct err *e)
+{
+	static const char *const args[] = { "lxc-start", "-d", NULL };
+	cleanup(child_result_fini) struct child_result r = { 0 };
+	struct err why = { 0 };
+	int rc = tool(h, c->id, args, true, START_MS, &r, e);
+
+	if (rc == E_TIMEOUT) {
+		return err_recode(e, E_START, "lxc-start of %s", c->id);
+	}
+	if (rc < 0 || r.status == 0) {
+		return rc;
+	}
+	err_set(&why, E_START,
+		"lxc-start of %s failed: %s (lxc-start -n %s -F shows more, "
+		"and so may /var/log/lxc/%s.log)",
+		c->id, last_words(&r), c->id, c->id);
+	/* Another one may have been faster. */
+	rc = settle(h, c, l, e);
+	if (rc == 0 && l->state == CT_STOPPED) {
+		rc = err_set(e, E_START, "%s", why.text);
+	}
+	return rc;
+}
+
 int
 lxcrun_start(const struct ct_host *h, const struct ct *c, enum ct_state to,
 	     struct err *e)
 {
-	static const char *const args[] = { "lxc-start", "-d", NULL };
-	cleanup(child_result_fini) struct child_result r = { 0 };
 	struct ct_life l;
-	int rc = lxcrun_life(h, c, &l, e);
+	int rc = settle(h, c, &l, e);
 
 	if (rc == 0 && l.state == CT_STOPPED) {
-		rc = tool(h, c->id, args, true, START_MS, &r, e);
-		if (rc == E_TIMEOUT) {
-			rc = err_recode(e, E_START, "lxc-start of %s", c->id);
-		} else if (rc == 0 && r.status != 0) {
-			rc = err_set(e, E_START,
-				     "lxc-start of %s failed: %s (lxc-start -n "
-				     "%s -F shows more, and so may "
-				     "/var/log/lxc/%s.log)",
-				     c->id, last_words(&r), c->id, c->id);
-		}
+		rc = start(h, c, &l, e);
 	}
 	if (rc == 0 && to == CT_FROZEN && l.state != CT_FROZEN) {
 		rc = freeze(h, c, e);
