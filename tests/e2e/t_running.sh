@@ -132,6 +132,7 @@ test_running_container_moves()
 # host's own is put over it.
 own_net()
 {
+	# shellcheck disable=SC2016 # expanded there
 	on "$1" sh -c 'mkdir -p /mnt/sys && mount -t sysfs sys /mnt/sys &&
 		for d in class/net devices/virtual/net; do
 			mount --bind /mnt/sys/$d /sys/$d || exit

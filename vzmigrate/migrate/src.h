@@ -55,10 +55,10 @@ struct src_result {
 	uint64_t sent_bytes;  /* content, in all passes */
 	uint64_t resent;      /* of it after the first */
 	uint64_t final_bytes; /* sent, or read to compare, in the last */
-	bool verified; /* the proof was compared in this run */
-	int64_t ms;    /* of the whole */
-	int64_t downtime_ms; /* from the order to stop until it was up there;
-				-1: not known, or it was not up */
+	bool verified;	      /* the proof was compared in this run */
+	int64_t ms;	      /* of the whole */
+	int64_t downtime_ms;  /* from the order to stop until it was up there;
+				 -1: not known, or it was not up */
 	int64_t step_ms[STEP_LAST + 1];
 };
 

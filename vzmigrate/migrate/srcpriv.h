@@ -34,10 +34,10 @@ struct src {
 	struct msg_open_reply place; /* of the last OPEN; owned */
 	uint32_t drop_flags;	     /* inode flags that mean nothing there */
 	struct ledger *ledger; /* of the passes while it runs; NULL: none */
-	bool stop_ordered;		   /* by this process */
-	int64_t down_ms; /* when the stop was ordered; 0: it was not */
+	bool stop_ordered;     /* by this process */
+	int64_t down_ms;       /* when the stop was ordered; 0: it was not */
 	uint64_t total_files, total_bytes; /* as surveyed, for the display */
-	unsigned pass; /* the one under way, or the last */
+	unsigned pass;			   /* the one under way, or the last */
 	enum steps_step step;
 	int64_t step_from_ms;
 	struct logfile *log; /* or NULL */
