@@ -139,6 +139,32 @@ parents(struct mutate *m, const char *path)
 	}
 }
 
+/* What an operation is for; where a few tries find no such thing, it falls on
+ * whatever comes. */
+enum target { ANY, FILE_, BIG, NODIR, DIR_ };
+
+static bool
+suits(struct mutate *m, const char *path, enum target t)
+{
+	struct stat st;
+
+	if (fstatat(m->root, path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		return false;
+	}
+	switch (t) {
+	case FILE_:
+		return S_ISREG(st.st_mode);
+	case BIG:
+		return S_ISREG(st.st_mode) && st.st_size > LARGE;
+	case NODIR:
+		return !S_ISDIR(st.st_mode);
+	case DIR_:
+		return S_ISDIR(st.st_mode);
+	default:
+		return true;
+	}
+}
+
 /* Write noise; some of it at another offset, so that contents differ. */
 static void
 write_at(struct mutate *m, int fd, uint64_t off, size_t len)
@@ -486,9 +512,14 @@ op_chattr(struct mutate *m, const char *p)
 		FS_IMMUTABLE_FL, FS_APPEND_FL, FS_NODUMP_FL,
 		FS_NOATIME_FL,	 FS_SYNC_FL,   FS_DIRSYNC_FL
 	};
-	int fd = open_at(m, p, O_RDONLY), v = 0;
 	struct fsxattr x;
+	int fd, v = 0;
 
+	/* xfs gives flags to fifos and devices, too; nobody carries those. */
+	if (!suits(m, p, FILE_) && !suits(m, p, DIR_)) {
+		return;
+	}
+	fd = open_at(m, p, O_RDONLY);
 	if (fd < 0) {
 		return;
 	}
@@ -504,32 +535,6 @@ op_chattr(struct mutate *m, const char *p)
 		(void)ioctl(fd, FS_IOC_SETFLAGS, &v);
 	}
 	close(fd);
-}
-
-/* What an operation is for; where a few tries find no such thing, it falls on
- * whatever comes. */
-enum target { ANY, FILE_, BIG, NODIR, DIR_ };
-
-static bool
-suits(struct mutate *m, const char *path, enum target t)
-{
-	struct stat st;
-
-	if (fstatat(m->root, path, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-		return false;
-	}
-	switch (t) {
-	case FILE_:
-		return S_ISREG(st.st_mode);
-	case BIG:
-		return S_ISREG(st.st_mode) && st.st_size > LARGE;
-	case NODIR:
-		return !S_ISDIR(st.st_mode);
-	case DIR_:
-		return S_ISDIR(st.st_mode);
-	default:
-		return true;
-	}
 }
 
 static void
