@@ -27,10 +27,14 @@ writer_init()
 {
 	cat >"$TEST_TMP/init" <<-'END'
 	#!/bin/sh
-	trap 'echo stop >>/srv/log; exit 0' PWR TERM
+	# Noted, so that it ends between two rounds, not in one.
+	trap 'end=1' PWR TERM
+	end=
 	echo start >>/srv/log
-	read -r n </srv/count 2>/dev/null || n=0
-	while :; do
+	n=0
+	# Where it was killed in a round, the list is what counts.
+	[ ! -e /srv/all ] || while read -r l; do n=$l; done </srv/all
+	while [ -z "$end" ]; do
 		n=$((n + 1))
 		echo "$n" >/srv/count.new
 		echo "$n" >>/srv/all
@@ -41,6 +45,7 @@ writer_init()
 			sleep 0.01
 		fi
 	done
+	echo stop >>/srv/log
 	END
 	echo "$TEST_TMP/init"
 }
@@ -132,6 +137,7 @@ test_running_container_moves()
 # host's own is put over it.
 own_net()
 {
+	# shellcheck disable=SC2016 # expanded there
 	on "$1" sh -c 'mkdir -p /mnt/sys && mount -t sysfs sys /mnt/sys &&
 		for d in class/net devices/virtual/net; do
 			mount --bind /mnt/sys/$d /sys/$d || exit

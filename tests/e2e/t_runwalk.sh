@@ -431,6 +431,7 @@ test_full_while_it_runs()
 	on b umount $CTS
 	nothing_left
 	rm "$(tree_of a c)/srv/more"
+	touch -r "$REF/srv" "$(tree_of a c)/srv"
 	again c
 }
 
@@ -463,6 +464,7 @@ lose_power()
 power_lost_at()
 {
 	fresh c
+	echo 'lxc.start.auto = 1' >>"$(conf_of a c)"
 	if [ "$1" = a ]; then
 		A_FAULT=$2=kill
 		mig c
@@ -478,8 +480,7 @@ power_lost_at()
 	wait_until 20 no_agents
 	lose_power a
 	lose_power b
-	halt a c
-	halt b c
+	reboot_both
 	one_owner c
 	if [ "$RC" = 0 ]; then
 		return

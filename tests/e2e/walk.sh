@@ -40,8 +40,8 @@ traces()
 		A_FAULT='' B_FAULT='' A_ENV='' B_ENV=''
 		# So that the next one begins with nothing.
 		fresh t
-		on a rm -rf $STATE/source
-		on b rm -rf $STATE/sessions $STATE/reserve
+		on a rm -rf "$STATE"/source
+		on b rm -rf "$STATE"/sessions "$STATE"/reserve
 		on b sh -c "rm -rf $CTS/.vzmigrate-*"
 	done 3< <(scenarios)
 }
@@ -143,14 +143,14 @@ each()
 # Closed or not: what a person would look at and remove.
 clean_source()
 {
-	on a rm -rf $STATE/source
+	on a rm -rf "$STATE"/source
 }
 
 clean_up()
 {
 	wait_until 20 no_agents
-	on a rm -rf $STATE/source
-	on b rm -rf $STATE/sessions $STATE/reserve
+	on a rm -rf "$STATE"/source
+	on b rm -rf "$STATE"/sessions "$STATE"/reserve
 	on a sh -c "rm -rf $CTS/* $CTS/.vzmigrate-* /vz/lock/* /etc/vz/conf/*"
 	on b sh -c "rm -rf $CTS/* $CTS/.vzmigrate-* /srv/.vzmigrate-* \
 		/vz/private/.vzmigrate-* /vz/lock/* /etc/vz/conf/*"
@@ -191,7 +191,7 @@ die_on_a()
 			"$ERR"
 		;;
 	*)
-		[ $RC = 0 ] || again "$CT"
+		[ "$RC" = 0 ] || again "$CT"
 		;;
 	esac
 }
@@ -205,7 +205,7 @@ die_on_b()
 	# shellcheck disable=SC2086
 	mig -r yes $SC_OPT "$CT"
 	one_owner "$CT"
-	if [ $RC = 0 ]; then
+	if [ "$RC" = 0 ]; then
 		owned_by b "$CT"
 		nothing_left
 		return
@@ -252,7 +252,7 @@ judge()
 	0 | 66)
 		# Moved; what was left undone was said.
 		owned_by b "$CT"
-		if [ $RC = 66 ]; then
+		if [ "$RC" = 66 ]; then
 			assert_match 'not everything was cleaned up' "$ERR"
 			assert_no_file "$(conf_of a "$CT")"
 			rm -rf "$(tree_of a "$CT")" "$(host_dir a)$CTS/${CT:?}"
@@ -262,7 +262,7 @@ judge()
 		*finish*)
 			# It keeps its record, and that is said.
 			assert_match 'was not told that all is done' "$ERR"
-			on b rm -rf $STATE/sessions
+			on b rm -rf "$STATE"/sessions
 			;;
 		esac
 		nothing_left

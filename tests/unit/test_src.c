@@ -444,9 +444,9 @@ test_all_pairs(void **state)
 	(void)state;
 	for (int s = STEPS_OPEN; s <= STEPS_RESTORED; s++) {
 		for (int d = MSG_DST_NONE; d <= MSG_DST_FINISHED; d++) {
-			enum steps_action a = steps_rerun(
-				(enum steps_state)s, (enum msg_dst_state)d,
-				false);
+			enum steps_action a =
+				steps_rerun((enum steps_state)s,
+					    (enum msg_dst_state)d, false);
 			bool startable;
 			int rc;
 

@@ -127,9 +127,9 @@ test_rerun(void **state)
 	(void)state;
 	for (int s = 0; s < STEPS_COUNT; s++) {
 		for (int d = 0; d < DSTS; d++) {
-			enum steps_action a = steps_rerun(
-				(enum steps_state)s, (enum msg_dst_state)d,
-				false);
+			enum steps_action a =
+				steps_rerun((enum steps_state)s,
+					    (enum msg_dst_state)d, false);
 			bool owns = d == MSG_DST_COMMITTED ||
 				    d == MSG_DST_RUNNING ||
 				    d == MSG_DST_FINISHED;

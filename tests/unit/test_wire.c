@@ -455,9 +455,9 @@ test_take_over(void **state)
 		uint8_t start;
 		int rc;
 	} t[] = {
-		{ 0, 0 },	   { CT_STOPPED, E_PROTOCOL },
-		{ CT_RUNNING, 0 }, { CT_FROZEN, 0 },
-		{ CT_MOUNTED, 0 }, { CT_SUSPENDED, E_PROTOCOL },
+		{ 0, 0 },	    { CT_STOPPED, E_PROTOCOL },
+		{ CT_RUNNING, 0 },  { CT_FROZEN, 0 },
+		{ CT_MOUNTED, 0 },  { CT_SUSPENDED, E_PROTOCOL },
 		{ 99, E_PROTOCOL },
 	};
 	struct msg_take_over_reply r = { .state = MSG_DST_RUNNING,
@@ -480,8 +480,7 @@ test_take_over(void **state)
 		assert_true(t[i].rc || g.start == t[i].start);
 		b.len = 0;
 		msg_put_check(&n, &c);
-		assert_int_equal(msg_get_check(b.data, b.len, &k, &e),
-				 t[i].rc);
+		assert_int_equal(msg_get_check(b.data, b.len, &k, &e), t[i].rc);
 		assert_true(t[i].rc || k.start == t[i].start);
 		msg_check_fini(&k);
 		buf_fini(&b);
@@ -497,9 +496,9 @@ test_take_over(void **state)
 		assert_int_equal(got.since_ms, 2017);
 		assert_string_equal(got.tree, "/vz/1");
 		msg_take_over_reply_fini(&got);
-		assert_int_equal(
-			msg_get_take_over_reply(b.data, b.len - 1, &got, &e),
-			E_PROTOCOL);
+		assert_int_equal(msg_get_take_over_reply(b.data, b.len - 1,
+							 &got, &e),
+				 E_PROTOCOL);
 		buf_fini(&b);
 	}
 }

@@ -289,7 +289,7 @@ static int
 set_nodeps(struct options *o, const struct row *r, const char *v, struct err *e)
 {
 	static const char *const known[] = {
-		"all", "arch", "bindmount", "cpu",     "cpu_check",
+		"all", "arch", "bindmount", "cpu", "cpu_check",
 		"ip",  "ipv6", "mac",	    "net", "runtime",
 	};
 	const char *p = v ? v : "all";
@@ -855,7 +855,8 @@ options_help(FILE *to)
 	      "       vzmigrate --probe-ciphers[=SECONDS] [option ...] "
 	      "[user@]host\n"
 	      "       vzmigrate --status [--json] [CT ...]\n"
-	      "Move containers to another host over SSH; one that runs is stopped "
+	      "Move containers to another host over SSH; one that runs is "
+	      "stopped "
 	      "late and started there.\n\n",
 	      to);
 	for (size_t i = 0; i < ROWS; i++) {

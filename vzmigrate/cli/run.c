@@ -355,7 +355,8 @@ run_one(struct run *r, const struct src_env *env, const struct plan_ct *ct,
 	 * that changed something, or for a program, comes before. */
 	if (rc == 0 && (back || r->o->abort)) {
 		printf("vzmigrate: %s CT %s: session=%s\n",
-		       back ? "taken back" : "given up", res.id ? res.id : ct->word, res.session);
+		       back ? "taken back" : "given up",
+		       res.id ? res.id : ct->word, res.session);
 		fflush(stdout);
 	} else if (rc == 0 || r->o->json) {
 		tell(r, ct, &res, rc, e);

@@ -99,8 +99,10 @@ fill(json_t *o, const struct srcstatus *st, struct err *e)
 		return rc;
 	}
 	rc = put(o, "pass", json_integer(n->pass), e);
-	rc = rc < 0 ? rc : put(o, "files", json_integer((json_int_t)n->files), e);
-	rc = rc < 0 ? rc : put(o, "bytes", json_integer((json_int_t)n->bytes), e);
+	rc = rc < 0 ? rc
+		    : put(o, "files", json_integer((json_int_t)n->files), e);
+	rc = rc < 0 ? rc
+		    : put(o, "bytes", json_integer((json_int_t)n->bytes), e);
 	rc = rc < 0 ? rc
 		    : put(o, "total_files",
 			  json_integer((json_int_t)n->total_files), e);

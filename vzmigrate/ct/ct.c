@@ -126,8 +126,8 @@ ct_finding_add(struct ct_findings *f, int code, bool warning, const char *fmt,
 bool
 ct_nodeps(const struct ct_want *w, const char *check)
 {
-	return w->nodeps && (ct_in_list(w->nodeps, check) ||
-			     ct_in_list(w->nodeps, "all"));
+	return w->nodeps &&
+	       (ct_in_list(w->nodeps, check) || ct_in_list(w->nodeps, "all"));
 }
 
 bool

@@ -45,10 +45,9 @@ is_fs(const char *path, long magic)
 const char *
 ctfits_cgroup(void)
 {
-	return is_fs("/sys/fs/cgroup", CGROUP2_SUPER_MAGIC) ? "v2"
-	       : is_fs("/sys/fs/cgroup/unified", CGROUP2_SUPER_MAGIC)
-		       ? "hybrid"
-		       : "v1";
+	return is_fs("/sys/fs/cgroup", CGROUP2_SUPER_MAGIC)	      ? "v2"
+	       : is_fs("/sys/fs/cgroup/unified", CGROUP2_SUPER_MAGIC) ? "hybrid"
+								      : "v1";
 }
 
 int

@@ -31,8 +31,8 @@ void ctfits_check_device(const struct ct_want *w, const char *name,
 /* Who on this host has the MAC or the address (without a prefix length)
  * already: a container, but not `own` (id; or NULL), or the host itself. In
  * `who`; false: nobody. */
-bool ctfits_mac_taken(const struct ct_host *h, const char *mac,
-		      const char *own, char who[256]);
+bool ctfits_mac_taken(const struct ct_host *h, const char *mac, const char *own,
+		      char who[256]);
 bool ctfits_ip_taken(const struct ct_host *h, const char *ip, const char *own,
 		     char who[256]);
 

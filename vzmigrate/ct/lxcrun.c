@@ -254,11 +254,11 @@ freeze(const struct ct_host *h, const struct ct *c, struct err *e)
 	cleanup(child_result_fini) struct child_result r = { 0 };
 	int rc = tool(h, c->id, args, false, HURRY_MS, &r, e);
 
-	return rc < 0 ? rc
-	       : r.status != 0
-		       ? err_set(e, E_START, "%s runs, but cannot be frozen: %s",
-				 c->id, last_words(&r))
-		       : 0;
+	return rc < 0	       ? rc
+	       : r.status != 0 ? err_set(e, E_START,
+					 "%s runs, but cannot be frozen: %s",
+					 c->id, last_words(&r))
+			       : 0;
 }
 
 /* Somebody else's lxc-start may be at work still, of an agent that died: wait

@@ -112,10 +112,10 @@ openvzrun_stop(const struct ct_host *h, const struct ct *c, int64_t ms,
 	if (rc == 0 && s == CT_MOUNTED) {
 		rc = order(c, "umount", NULL, HURRY_MS, &s, e);
 	}
-	return rc < 0 || s == CT_STOPPED ? rc
-					 : err_set(e, E_STOP,
-						   "container %s is %s still",
-						   c->id, ct_state_name(s));
+	return rc < 0 || s == CT_STOPPED
+		       ? rc
+		       : err_set(e, E_STOP, "container %s is %s still", c->id,
+				 ct_state_name(s));
 }
 
 int

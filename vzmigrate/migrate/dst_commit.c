@@ -256,8 +256,8 @@ commit(struct dst *d, struct err *e)
 }
 
 static int
-take_over_reply(struct dst *d, struct msg_take_over_reply *r,
-		uint64_t since_ms, struct err *e)
+take_over_reply(struct dst *d, struct msg_take_over_reply *r, uint64_t since_ms,
+		struct err *e)
 {
 	r->state = (uint8_t)dst_rec_state(&d->rec);
 	r->since_ms = since_ms;

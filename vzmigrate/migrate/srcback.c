@@ -469,8 +469,8 @@ int
 src_resume(struct src *m, struct err *e)
 {
 	enum steps_state state = srcsession_state(m->s);
-	enum steps_action a = steps_rerun(state, m->dst,
-					  src_wanted_there(m) != 0);
+	enum steps_action a =
+		steps_rerun(state, m->dst, src_wanted_there(m) != 0);
 	int rc;
 
 	if (state != STEPS_OPEN || m->dst != MSG_DST_NONE) {

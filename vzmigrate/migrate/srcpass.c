@@ -393,8 +393,7 @@ one_round(struct src *m, int rootfd, struct rounds_pass *p, struct err *e)
 	int rc = send(m, rootfd, &pass, e);
 
 	rc = rc < 0 ? rc : fault_point("src.round", e);
-	rc = rc < 0 ? rc
-		    : srcconn_pass_end(m->env->conn, &pass, &none, e);
+	rc = rc < 0 ? rc : srcconn_pass_end(m->env->conn, &pass, &none, e);
 	if (rc < 0) {
 		return rc;
 	}

@@ -36,8 +36,8 @@ struct src {
 	uint32_t drop_flags;	     /* inode flags that mean nothing there */
 	bool tame;	       /* the tree is read through a tame view */
 	struct ledger *ledger; /* of the passes while it runs; NULL: none */
-	bool stop_ordered;		   /* by this process */
-	int64_t down_ms; /* when the stop was ordered; 0: it was not */
+	bool stop_ordered;     /* by this process */
+	int64_t down_ms;       /* when the stop was ordered; 0: it was not */
 	uint64_t total_files, total_bytes; /* as surveyed, for the display */
 	unsigned pass; /* the one under way, or the last */
 	struct srccontrol *control; /* NULL: not made yet, or not possible */

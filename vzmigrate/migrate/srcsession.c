@@ -578,8 +578,8 @@ consider(int parentfd, const char *name, const char *word,
 		err_clear(e);
 		return 0;
 	}
-	if (!s || !(any ? steps_is_unfinished(s->state)
-			: steps_is_open(s->state))) {
+	if (!s ||
+	    !(any ? steps_is_unfinished(s->state) : steps_is_open(s->state))) {
 		return 0;
 	}
 	f = &s->f;
@@ -626,8 +626,8 @@ srcsession_find(const char *word, const struct ct_kind *kind, bool any,
 	}
 	while (rc >= 0 && (de = readdir(d))) {
 		if (de->d_name[0] != '.') {
-			rc = consider(dirfd(d), de->d_name, word, kind,
-				      any, kind_name, id, e);
+			rc = consider(dirfd(d), de->d_name, word, kind, any,
+				      kind_name, id, e);
 		}
 	}
 	if (rc < 0) {

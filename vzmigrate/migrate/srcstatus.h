@@ -14,12 +14,12 @@
 
 /* What the note holds. */
 struct srcstatus_note {
-	long pid;	     /* of the process at work */
-	uint64_t since;	     /* its start, as /proc tells it */
-	int64_t time_s;	     /* when it was written */
+	long pid;	/* of the process at work */
+	uint64_t since; /* its start, as /proc tells it */
+	int64_t time_s; /* when it was written */
 	enum steps_step step;
-	unsigned pass;	     /* the one under way, or the last; 0: none yet */
-	uint64_t files, bytes;		   /* done in this pass */
+	unsigned pass;	       /* the one under way, or the last; 0: none yet */
+	uint64_t files, bytes; /* done in this pass */
 	uint64_t total_files, total_bytes; /* as surveyed */
 };
 

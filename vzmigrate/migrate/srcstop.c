@@ -46,8 +46,7 @@ block(struct src *m, const struct ct_life *was, struct err *e)
 	int rc = srcsession_set_was(m->s, STEPS_BLOCKING, was, e);
 
 	rc = rc < 0 ? rc : fault_point("src.block", e);
-	rc = rc < 0 ? rc
-		    : m->kind->block(&m->env->plan->host, &m->ct, e);
+	rc = rc < 0 ? rc : m->kind->block(&m->env->plan->host, &m->ct, e);
 	return rc < 0 ? rc : srcsession_set(m->s, STEPS_BLOCKED, NULL, e);
 }
 
@@ -139,8 +138,7 @@ src_stop(struct src *m, struct err *e)
 	/* Look again: a start may have been faster. */
 	rc = rc < 0 ? rc : src_life(m, &now, e);
 	if (rc == 0 && now.state != CT_STOPPED) {
-		rc = err_set(e, E_STATE,
-			     "%s is %s again: somebody started it",
+		rc = err_set(e, E_STATE, "%s is %s again: somebody started it",
 			     m->ct.id, ct_state_name(now.state));
 	}
 	return rc;

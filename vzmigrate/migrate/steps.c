@@ -48,8 +48,7 @@ steps_name(enum steps_step step)
 }
 
 #define BIT(s) (1u << (s))
-#define UNDO_ALL \
-	(STEPS_UNDO_UNRETIRE | STEPS_UNDO_UNBLOCK | STEPS_UNDO_START)
+#define UNDO_ALL (STEPS_UNDO_UNRETIRE | STEPS_UNDO_UNBLOCK | STEPS_UNDO_START)
 
 /* Everything there is to say about a state. */
 static const struct row {
@@ -76,22 +75,19 @@ static const struct row {
 	[STEPS_BLOCKED] = { "blocked",
 			    BIT(STEPS_STOPPING) | BIT(STEPS_PROVEN) |
 				    BIT(STEPS_RESTORED),
-			    STEPS_UNDO_UNBLOCK | STEPS_UNDO_START,
-			    STEPS_SOURCE, true },
+			    STEPS_UNDO_UNBLOCK | STEPS_UNDO_START, STEPS_SOURCE,
+			    true },
 	[STEPS_PROVEN] = { "proven", BIT(STEPS_RETIRING) | BIT(STEPS_RESTORED),
 			   STEPS_UNDO_UNBLOCK | STEPS_UNDO_START, STEPS_SOURCE,
 			   true },
 	[STEPS_RETIRING] = { "retiring", BIT(STEPS_RETIRED) | BIT(STEPS_NEVER),
-			     UNDO_ALL,
-			     STEPS_SOURCE, true },
+			     UNDO_ALL, STEPS_SOURCE, true },
 	[STEPS_RETIRED] = { "retired", BIT(STEPS_COMMITTED) | BIT(STEPS_NEVER),
-			    UNDO_ALL,
-			    STEPS_DOUBT, true },
+			    UNDO_ALL, STEPS_DOUBT, true },
 	[STEPS_COMMITTED] = { "committed", BIT(STEPS_DONE), 0,
 			      STEPS_DESTINATION, true },
-	[STEPS_NEVER] = { "never", BIT(STEPS_RESTORED),
-			  UNDO_ALL,
-			  STEPS_SOURCE, true },
+	[STEPS_NEVER] = { "never", BIT(STEPS_RESTORED), UNDO_ALL, STEPS_SOURCE,
+			  true },
 	[STEPS_RESTORED] = { "restored", BIT(STEPS_OPEN) | BIT(STEPS_GIVEN_UP),
 			     0, STEPS_SOURCE, false },
 	[STEPS_DONE] = { "done", BIT(STEPS_NEW), 0, STEPS_DESTINATION, false },

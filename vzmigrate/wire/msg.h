@@ -118,7 +118,7 @@ struct msg_check {
 	uint64_t inodes;
 	uint32_t caps; /* enum fsprobe_cap that the tree may need */
 	uint64_t largest_file;
-	char *nodeps; /* --nodeps list, or NULL */
+	char *nodeps;  /* --nodeps list, or NULL */
 	uint8_t start; /* as in struct msg_take_over */
 };
 
@@ -152,8 +152,8 @@ struct msg_take_over {
 #define MSG_UP_UNKNOWN UINT64_MAX
 
 struct msg_take_over_reply {
-	uint8_t state; /* enum msg_dst_state */
-	char *tree;    /* where it is now */
+	uint8_t state;	   /* enum msg_dst_state */
+	char *tree;	   /* where it is now */
 	uint64_t since_ms; /* it is up for so long; MSG_UP_UNKNOWN: not known,
 			      or not started */
 };
