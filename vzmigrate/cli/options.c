@@ -41,6 +41,7 @@ enum id {
 	ID_MAC,
 	ID_ALLOW_CIPHER,
 	ID_PROBE,
+	ID_PRINT,
 	ID_AGENT,
 	ID_METADATA,
 	ID_TAKE_BACK,
@@ -104,6 +105,8 @@ static const struct row {
 	  "offer a weak cipher too (CBC, 3DES)" },
 	{ "probe-ciphers", 0, ID_PROBE, "[SECONDS]",
 	  "measure the ciphers on this link (4 s) and use the best" },
+	{ "print", 0, ID_PRINT, NULL,
+	  "with --probe-ciphers alone: print the name of the best, only" },
 	{ "agent", 0, ID_AGENT, "COMMAND",
 	  "how to start vzmigrate-agent there" },
 	{ "streams", 0, ID_STREAMS, "N", "data connections (this version: 1)" },
@@ -416,6 +419,9 @@ act(struct options *o, struct plan_ct *new, const struct row *r, char *v,
 					   "is not possible: this version "
 					   "uses 1 connection",
 					   e);
+	case ID_PRINT:
+		o->print = true;
+		break;
 	case ID_KEEP_DST:
 		o->plan.keep_dst = true;
 		break;
@@ -624,6 +630,11 @@ check_together(const struct options *o, struct err *e)
 			       "given",
 			       o->ncts);
 	}
+	if (o->print && (!o->probe_ms || o->ncts || o->json)) {
+		return err_set(e, E_USAGE,
+			       "--print is for --probe-ciphers without a "
+			       "container and without --json");
+	}
 	for (size_t i = 0; i < o->ncts; i++) {
 		for (size_t k = 0; k < i; k++) {
 			if (strcmp(o->cts[i].word, o->cts[k].word) == 0) {
@@ -635,6 +646,17 @@ check_together(const struct options *o, struct err *e)
 	return 0;
 }
 
+/* By this name other tools ask for a cipher: --probe-ciphers --print. A name
+ * of its own, since their host has another vzmigrate. */
+static bool
+called_as_probe(int argc, char **argv)
+{
+	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+
+	return argc > 0 &&
+	       strcmp(slash ? slash + 1 : argv[0], OPTIONS_PROBE_NAME) == 0;
+}
+
 int
 options_parse(int argc, char **argv, struct options *o, struct err *e)
 {
@@ -642,6 +664,10 @@ options_parse(int argc, char **argv, struct options *o, struct err *e)
 	int rc;
 
 	*o = (struct options){ 0 };
+	if (called_as_probe(argc, argv)) {
+		o->probe_ms = PROBE_BUDGET_MS;
+		o->print = true;
+	}
 	rc = parse_vector(argc, argv, o, &new, e);
 	if (rc < 0 || o->action != OPTIONS_RUN) {
 		return rc;
