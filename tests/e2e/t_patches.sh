@@ -238,12 +238,14 @@ test_cipher_probe()
 	ln -s "$VZ_BUILDDIR/vzmigrate/vzmigrate" \
 		"$HOSTS_PATH/vzmigrate-cipher-probe"
 	hosts_up tmpfs a b
-	assert_exit 0 on a vzmigrate-cipher-probe --probe-ciphers=1 root@b
-	name=$(cat "$OUT")
+	set -- --cipher=aes256-ctr,aes128-ctr --mac=hmac-sha2-256
+	assert_exit 0 on a vzmigrate-cipher-probe "$@" --probe-ciphers=4 \
+		root@b
+	assert_match '^aes(128|256)-ctr$' "$OUT"
 	assert_eq 1 "$(wc -l <"$OUT")" "lines"
-	ssh -Q cipher | grep -qxF -e "$name" || fail "'$name' is no cipher"
-	assert_exit 0 on a vzmigrate --probe-ciphers=1 --print b
-	ssh -Q cipher | grep -qxF -f "$OUT" || fail "no cipher: $(cat "$OUT")"
+	assert_exit 0 on a vzmigrate --cipher=aes128-ctr --probe-ciphers=4 \
+		--print b
+	assert_match '^aes(128|256)-ctr$' "$OUT"
 	# What cannot be measured is not printed.
 	assert_exit 4 on a vzmigrate-cipher-probe b.invalid
 	assert_eq '' "$(cat "$OUT")"
@@ -251,7 +253,7 @@ test_cipher_probe()
 	assert_match '--print is for --probe-ciphers without a container' "$ERR"
 	# One that is full takes no name: that is a failure, too.
 	assert_exit 64 on a sh -c \
-		'exec vzmigrate-cipher-probe --probe-ciphers=0.3 b >/dev/full'
+		'exec vzmigrate-cipher-probe --cipher=aes128-ctr b >/dev/full'
 	(
 		patched vzctl-4.3-to-4.7
 		assert_exit 0 on a sh "$PWD/bin/vzmigrate.in" --probe-ciphers \

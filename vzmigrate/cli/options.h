@@ -47,7 +47,7 @@ struct options {
 	const char *agent;     /* --agent, or NULL */
 	const char *take_back; /* --take-back: the session; or NULL */
 	int64_t probe_ms; /* --probe-ciphers: time to measure; 0: not asked */
-	bool print; /* --print: of the probe only the pick's name */
+	bool print;	  /* --print: of the probe only the pick's name */
 	bool json, quiet, times;
 	int verbose;
 };
