@@ -247,7 +247,7 @@ test_cipher_probe()
 		--print b
 	assert_match '^aes(128|256)-ctr$' "$OUT"
 	# What cannot be measured is not printed.
-	assert_exit 4 on a vzmigrate-cipher-probe b.invalid
+	assert_exit 4 on a vzmigrate-cipher-probe -p 1 b
 	assert_eq '' "$(cat "$OUT")"
 	assert_exit 1 on a vzmigrate-cipher-probe b 101
 	assert_match '--print is for --probe-ciphers without a container' "$ERR"
