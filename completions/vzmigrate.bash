@@ -9,14 +9,23 @@
 # and begins with "[" where it may be left out.
 _vzmigrate_options()
 {
-	"${1:-vzmigrate}" --help 2>/dev/null | sed -nE '
-		/^Exit codes/q
-		/^ +(-[a-zA-Z], )?--[a-z]/!d
-		s/^ +(-[a-zA-Z], )?(--[a-z-]+)(\[?)=?([^] ]*).*/\1 \2 \3\4/
-		s/^(-[a-zA-Z]), (--[a-z-]+) (.*)/\1 \3\n\2 \3/
-		s/^ (--[a-z-]+ )/\1/
-		s/ (\n|$)/ -\1/g
-		p'
+	command "${1:-vzmigrate}" --help 2>/dev/null | awk '
+		/^Exit codes/ { exit }
+		/^ +(-[a-zA-Z], )?--[a-z]/ {
+			name = $1 ~ /,$/ ? $2 : $1
+			value = "-"
+			if (i = index(name, "=")) {
+				value = substr(name, i + 1)
+				name = substr(name, 1, i - 1)
+			}
+			if (sub(/\[$/, "", name)) {
+				sub(/\]$/, "", value)
+				value = "[" value
+			}
+			print name, value
+			if ($1 ~ /,$/)
+				print substr($1, 1, 2), value
+		}'
 }
 
 # Hosts that can be named: no patterns, and nothing of a hashed line.
@@ -108,105 +117,120 @@ _vzmigrate_value()
 	esac
 }
 
-_vzmigrate()
+# The functions below share the variables of _vzmigrate.
+
+# _vzmigrate_split LINE - what stands before the cursor, in words[], and the
+# word at the cursor in full (without quotes) and raw. Bash's own splitting, at
+# = : and @, cannot be undone.
+_vzmigrate_split()
 {
-	local IFS=$' \t\n' line full tail i w n=0 glued=0 last='' kind='' path=''
-	local opt='' value head out=()
-	local -A takes=()
-	while read -r w value; do
-		takes[$w]=$value
-	done < <(_vzmigrate_options "$1")
-	# The word as it was typed, and its part after the last character at
-	# which readline breaks words, which is what it replaces.
-	line=${COMP_LINE:0:COMP_POINT}
-	full=${line##*[[:space:]]}
-	tail=${full##*["$COMP_WORDBREAKS"]}
-	head=${full%"$tail"}
-	# What stands before it.
-	for ((i = 1; i < COMP_CWORD; i++)); do
-		w=${COMP_WORDS[i]}
-		case $w in
-		[=:@]*) glued=1 ;;
-		*)
-			if [ $glued = 1 ]; then
-				case $opt in
-				--kind) kind=$w ;;
-				--lxcpath) path=$w ;;
-				esac
-				glued=0 opt=''
-			elif [ -n "$opt" ] && [ "${takes[$opt]:0:1}" != '[' ]; then
-				case $opt in
-				--kind) kind=$w ;;
-				--lxcpath) path=$w ;;
-				esac
-				opt='' last=option
-			elif [ "${w:0:1}" = - ]; then
-				last=option
-				opt=''
+	local i c quote=''
+	words=() full='' raw=''
+	for ((i = 0; i < ${#1}; i++)); do
+		c=${1:i:1}
+		case $quote$c in
+		[[:space:]])
+			[ -z "$raw" ] || words+=("$full")
+			full='' raw=''
+			continue
+			;;
+		\' | \") quote=$c ;;
+		"''" | '""') quote='' ;;
+		\\ | \"\\)
+			i=$((i + 1))
+			full+=${1:i:1}
+			c+=${1:i:1}
+			;;
+		*) full+=$c ;;
+		esac
+		raw+=$c
+	done
+}
+
+# What words[] mean: kind, path, how many are no options (n), and the option
+# that waits for its value (opt).
+_vzmigrate_before()
+{
+	local w value
+	n=0 kind='' path='' opt=''
+	for w in "${words[@]:1}"; do
+		value=$w
+		case $opt$w in
+		--*=*)
+			[ -n "$opt" ] || opt=${w%%=*}
+			value=${w#"$opt="}
+			;;
+		-*)
+			if [ -z "$opt" ]; then
 				case ${takes[$w]:--} in
-				-) ;;
+				- | \[*) ;;
 				*) opt=$w ;;
 				esac
-				case $w in
-				--*=*)
-					opt=''
-					case $w in
-					--kind=*) kind=${w#*=} ;;
-					--lxcpath=*) path=${w#*=} ;;
-					esac
-					;;
-				esac
-			else
-				opt='' last=word
-				n=$((n + 1))
+				continue
 			fi
 			;;
+		*) n=$((n + 1)) ;;
 		esac
+		case $opt in
+		--kind) kind=$value ;;
+		--lxcpath) path=$value ;;
+		esac
+		opt=''
 	done
-	case ${COMP_WORDS[COMP_CWORD]} in
-	[=:@]*) glued=1 ;;
-	esac
-	# A word that goes on was counted already.
-	if [ $glued = 1 ] && [ "$last" = word ]; then
-		n=$((n - 1))
-	fi
-	if [ "${full:0:2}" = -- ] && [ "${full#*=}" != "$full" ]; then
+}
+
+# What fits full, into out[].
+_vzmigrate_fitting()
+{
+	local IFS=$'\n' w before='' eq=('' '=')
+	if [ -n "$opt" ]; then
+		mapfile -t out < <(_vzmigrate_value "$opt" "${takes[$opt]}" \
+			"$full")
+	elif [[ $full = --*=* ]]; then
 		opt=${full%%=*}
 		mapfile -t out < <(_vzmigrate_value "$opt" "${takes[$opt]#[}" \
 			"${full#*=}")
 		out=("${out[@]/#/$opt=}")
-	elif [ -n "$opt" ] && [ "${takes[$opt]:0:1}" != '[' ]; then
-		mapfile -t out < <(_vzmigrate_value "$opt" "${takes[$opt]}" \
-			"$full")
-	elif [ "${full:0:1}" = - ]; then
+	elif [[ $full = -* ]]; then
 		for w in "${!takes[@]}"; do
-			[ "${w#"$full"}" = "$w" ] || case ${takes[$w]} in
+			[[ $w = "$full"* ]] || continue
+			case ${takes[$w]} in
 			- | \[*) out+=("$w") ;;
-			*)
-				case $w in
-				--*) out+=("$w=") ;;
-				*) out+=("$w") ;;
-				esac
-				;;
+			*) out+=("$w${eq[${#w} > 2]}") ;;
 			esac
 		done
-	elif [ $n = 0 ]; then
-		w=
-		case $full in
-		*@*) w=${full%"${full##*@}"} ;;
-		esac
-		mapfile -t out < <(IFS=$'\n' compgen -P "$w" \
+	elif [ "$n" = 0 ]; then
+		[[ $full != *@* ]] || before=${full%"${full##*@}"}
+		mapfile -t out < <(compgen -P "$before" \
 			-W "$(_vzmigrate_hosts)" -- "${full##*@}")
-	elif [ "$kind" = dir ] || [ "${full:0:1}" = / ]; then
+	elif [ "$kind" = dir ] || [[ $full = /* ]]; then
 		mapfile -t out < <(compgen -d -- "$full")
 	else
-		mapfile -t out < <(IFS=$'\n' compgen \
-			-W "$(_vzmigrate_containers "$path")" -- "$full")
+		mapfile -t out < <(compgen \
+			-W "$(_vzmigrate_containers "$path")" -- "$full" |
+			sed 's/[^A-Za-z0-9_.,:@%+/-]/\\&/g')
 	fi
-	# An option whose value follows the "=" gets no blank.
-	if [ ${#out[@]} = 1 ] && [ "${out[0]%=}" != "${out[0]}" ]; then
-		compopt -o nospace 2>/dev/null
-	fi
-	COMPREPLY=("${out[@]#"$head"}")
+}
+
+_vzmigrate()
+{
+	local IFS=$' \t\n' n kind path opt w value head words full raw out=()
+	local -A takes=()
+	while read -r w value; do
+		takes[$w]=$value
+	done < <(_vzmigrate_options "$1")
+	_vzmigrate_split "${COMP_LINE:0:COMP_POINT}"
+	_vzmigrate_before
+	_vzmigrate_fitting
+	# Readline replaces what follows the last character at which it breaks
+	# words; an @ is part of that.
+	head=${raw%"${raw##*["$COMP_WORDBREAKS"]}"}
+	COMPREPLY=("${out[@]#"${head%@}"}")
+	case ${out[0]-} in
+	# An option whose value follows.
+	--*=) [ ${#out[@]} != 1 ] || compopt -o nospace 2>/dev/null ;;
+	# Of paths, readline takes care itself: a slash, no blank.
+	/* | ./* | --*=/*) compopt -o filenames 2>/dev/null ;;
+	esac
 } &&
-	complete -o filenames -o bashdefault -F _vzmigrate vzmigrate
+	complete -F _vzmigrate vzmigrate

@@ -8,7 +8,7 @@
 # run: no-asan
 
 # shellcheck disable=SC2034,SC2164,SC2016 # read by tests/run, which sets -e
-TEST_TIMEOUT=600
+TEST_TIMEOUT=900
 SPEC=$VZ_TOP/packaging/rpm/vzmigrate.spec
 
 version()
@@ -67,7 +67,7 @@ test_file_lists()
 	assert_eq ./usr/sbin/vzmigrate-cipher-probe \
 		"$(cd "$TEST_TMP/alone" && find . ! -type d)"
 	assert_exit 1 "$TEST_TMP/alone/usr/sbin/vzmigrate-cipher-probe" h 1
-	assert_match -- '--print is for' "$ERR"
+	assert_match '--print is for' "$ERR"
 }
 
 # Every file of the repository is in what is distributed.
@@ -120,32 +120,28 @@ build()
 # /tmp, /dev and the like is gone afterwards.
 in_a_root()
 {
-	local r=$TEST_TMP/root
-	mkdir -p "$r"
 	unshare -m --propagation private bash -c '
 		set -eu
-		r=$1
+		# Not below /tmp, which is shown inside as well.
+		r=/mnt top=$1
 		shift
 		mount -t tmpfs root "$r"
 		mkdir "$r/upper" "$r/work" "$r/new"
 		mount -t overlay root -o \
 			"lowerdir=/,upperdir=$r/upper,workdir=$r/work" "$r/new"
-		for d in /proc /sys /dev /tmp "$@"; do
-			[ "$d" != -- ] || break
+		for d in /proc /sys /dev /tmp "$top"; do
 			mkdir -p "$r/new$d"
 			mount --rbind "$d" "$r/new$d"
-			shift
 		done
-		while [ "$1" != -- ]; do shift; done
-		shift
 		mkdir -p "$r/new/run/old-root"
 		cd "$r/new"
 		pivot_root . run/old-root
-		exec chroot . "$@"' bash "$r" "$VZ_TOP" -- "$@"
+		umount -l run/old-root
+		exec chroot . "$@"' bash "$VZ_TOP" "$@"
 }
 
-# moves ... - the test of the Debian package, from the sources in TEST_TMP/src,
-# as the machine is after CMD ...
+# moves SCRIPT - the test of the Debian package, from the sources that were
+# distributed, as the machine is after SCRIPT.
 moves()
 {
 	hosts_possible || skip "no throw-away hosts here: $HOSTS_WHY"
@@ -163,8 +159,10 @@ moves()
 
 not_on_this_machine()
 {
-	[ ! -e /usr/sbin/vzmigrate ] && [ ! -e /usr/bin/vzmigrate-agent ] ||
-		skip "vzmigrate is installed on this machine"
+	local f
+	for f in /usr/sbin/vzmigrate /usr/bin/vzmigrate-agent; do
+		[ ! -e $f ] || skip "$f is installed on this machine"
+	done
 }
 
 # fake_vzctl - a package that has a vzmigrate of its own.
@@ -199,9 +197,11 @@ test_deb()
 	assert_no_match libssh \
 		<(dpkg-deb -f vzmigrate-agent_*.deb Depends)
 	fake_vzctl
-	# Installed over the classic, which goes on without its vzmigrate.
+	# Installed over the classic, which goes on without its vzmigrate, and
+	# gets it back with no update.
 	moves "dpkg -i $TEST_TMP/vzctl.deb $TEST_TMP/out/vzmigrate_*.deb \
 			$TEST_TMP/out/vzmigrate-agent_*.deb
+		dpkg -i $TEST_TMP/vzctl.deb
 		grep -qx classic /usr/sbin/vzctl
 		vzmigrate --version
 		man -l /usr/share/man/man8/vzmigrate-agent.8.gz >/dev/null
