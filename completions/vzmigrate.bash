@@ -113,7 +113,8 @@ _vzmigrate_value()
 		[ "${2%none}" = "$2" ] || compgen -W none -- "$3"
 		compgen -f -- "$3"
 		;;
-	*\|*) compgen -W "${2//|/$'\n'}" -- "$3" ;;
+	# What is in capitals is a placeholder.
+	*\|*) compgen -W "${2//|/$'\n'}" -X '[A-Z]*' -- "$3" ;;
 	esac
 }
 

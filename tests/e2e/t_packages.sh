@@ -197,14 +197,14 @@ test_deb()
 	assert_no_match libssh \
 		<(dpkg-deb -f vzmigrate-agent_*.deb Depends)
 	fake_vzctl
-	# Installed over the classic, which goes on without its vzmigrate, and
-	# gets it back with no update.
+	# Installed over the classic, which goes on without its vzmigrate; an
+	# update of it does not bring that back.
 	moves "dpkg -i $TEST_TMP/vzctl.deb $TEST_TMP/out/vzmigrate_*.deb \
 			$TEST_TMP/out/vzmigrate-agent_*.deb
 		dpkg -i $TEST_TMP/vzctl.deb
 		grep -qx classic /usr/sbin/vzctl
 		vzmigrate --version
-		man -l /usr/share/man/man8/vzmigrate-agent.8.gz >/dev/null
+		test -s /usr/share/man/man8/vzmigrate-agent.8.gz
 		test -f /usr/share/doc/vzmigrate/patches/vzctl-4.3-to-4.7/series
 		dpkg -V vzmigrate vzmigrate-agent"
 	assert_match "^vzmigrate $(version)\$" "$OUT"
