@@ -258,7 +258,7 @@ test_cipher_probe()
 		patched vzctl-4.3-to-4.7
 		assert_exit 0 on a sh "$PWD/bin/vzmigrate.in" --probe-ciphers \
 			--ssh='-p 22 -c aes128-ctr' root@b 101
-		name=$(sed -n '/^ssh:-c/{n;s/^ssh://p}' "$OUT")
+		name=$(sed -n '/^ssh:-c/{n;s/^ssh://p;q}' "$OUT")
 		on a ssh -o BatchMode=yes -c "$name" b true ||
 			fail "ssh does not take the cipher '$name'"
 	)
