@@ -419,9 +419,6 @@ act(struct options *o, struct plan_ct *new, const struct row *r, char *v,
 					   "is not possible: this version "
 					   "uses 1 connection",
 					   e);
-	case ID_PRINT:
-		o->print = true;
-		break;
 	case ID_KEEP_DST:
 		o->plan.keep_dst = true;
 		break;
@@ -439,6 +436,9 @@ act(struct options *o, struct plan_ct *new, const struct row *r, char *v,
 		break;
 	case ID_TIMES:
 		o->times = true;
+		break;
+	case ID_PRINT:
+		o->print = true;
 		break;
 	case ID_HELP:
 		o->action = OPTIONS_HELP;
@@ -511,6 +511,17 @@ not_taken(int c, char **argv, struct err *e)
 		       argv[optind - 1]);
 }
 
+/* By this name other tools ask for a cipher: --probe-ciphers --print. A name
+ * of its own, since their host has another vzmigrate. */
+static bool
+called_as_probe(int argc, char **argv)
+{
+	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+
+	return argc > 0 &&
+	       strcmp(slash ? slash + 1 : argv[0], OPTIONS_PROBE_NAME) == 0;
+}
+
 static int
 parse_vector(int argc, char **argv, struct options *o, struct plan_ct *new,
 	     struct err *e)
@@ -519,6 +530,10 @@ parse_vector(int argc, char **argv, struct options *o, struct plan_ct *new,
 	char shorts[4 * ROWS + 2];
 	int c, rc = 0;
 
+	if (called_as_probe(argc, argv)) {
+		o->probe_ms = PROBE_BUDGET_MS;
+		o->print = true;
+	}
 	make_tables(longs, shorts);
 	optind = 0; /* glibc: start over */
 	opterr = 0;
@@ -646,17 +661,6 @@ check_together(const struct options *o, struct err *e)
 	return 0;
 }
 
-/* By this name other tools ask for a cipher: --probe-ciphers --print. A name
- * of its own, since their host has another vzmigrate. */
-static bool
-called_as_probe(int argc, char **argv)
-{
-	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
-
-	return argc > 0 &&
-	       strcmp(slash ? slash + 1 : argv[0], OPTIONS_PROBE_NAME) == 0;
-}
-
 int
 options_parse(int argc, char **argv, struct options *o, struct err *e)
 {
@@ -664,10 +668,6 @@ options_parse(int argc, char **argv, struct options *o, struct err *e)
 	int rc;
 
 	*o = (struct options){ 0 };
-	if (called_as_probe(argc, argv)) {
-		o->probe_ms = PROBE_BUDGET_MS;
-		o->print = true;
-	}
 	rc = parse_vector(argc, argv, o, &new, e);
 	if (rc < 0 || o->action != OPTIONS_RUN) {
 		return rc;

@@ -46,8 +46,8 @@ struct options {
 	size_t nallow;
 	const char *agent;     /* --agent, or NULL */
 	const char *take_back; /* --take-back: the session; or NULL */
+	bool print;	       /* --print: of the probe only the pick's name */
 	int64_t probe_ms; /* --probe-ciphers: time to measure; 0: not asked */
-	bool print;	  /* --print: of the probe only the pick's name */
 	bool json, quiet, times;
 	int verbose;
 };
