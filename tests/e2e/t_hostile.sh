@@ -70,7 +70,7 @@ says()
 content_cases()
 {
 	cat <<-'END'
-	link-then-below|^pass-end: denied .*a symbolic link is in the way
+	link-then-below|^pass-end: (exists a: |denied .*a symbolic link is in the way)
 	below-then-link|^pass-end: (exists a: |denied .*a symbolic link is in the way)
 	link-in-the-way|^pass-end: denied .*a symbolic link is in the way
 	dotdot|^pass-end: protocol malformed record
@@ -99,7 +99,7 @@ content_cases()
 	chunk-of-none|^pass-end: protocol file 3 is not defined
 	chunk-empty|^pass-end: protocol malformed chunk
 	chunk-missing|^pass-end: protocol 1 files are not whole
-	chunk-too-many|^pass-end: protocol 1 files are not whole
+	chunk-too-many|^pass-end: protocol .*(more chunks|ended wrongly)
 	many-files|^log: more than 256 large files at once
 	file-def-outside|^pass-end: denied .*a symbolic link is in the way
 	file-over-link|^pass-end: exists f
@@ -109,6 +109,23 @@ content_cases()
 	bad-xattrs|^pass-end: protocol extended attributes are cut short
 	no-root|^pass-end: protocol .*a directory without metadata
 	content-after-pass|^log: content outside a pass
+	remove-below-link|^pass-end: protocol out: a directory without metadata
+	remove-dotdot|^pass-end: protocol malformed record
+	remove-root|^pass-end: protocol malformed record
+	remove-path|^pass-end: protocol malformed record
+	meta-below-link|^pass-end: denied .*a symbolic link is in the way
+	meta-of-link|^pass-end: changed out: is of another type
+	meta-group|^pass-end: protocol f: metadata for a name of another group
+	update-below-link|^pass-end: denied .*a symbolic link is in the way
+	update-of-link|^pass-end: denied .*a symbolic link is in the way
+	update-small|^pass-end: protocol f: an update of what did not come in
+	update-twice|^pass-end: protocol big: an update of what did not come in
+	update-huge|^pass-end: (system|limit|no-space|protocol) big: 
+	hole-beyond|^log: a hole that file 4 cannot have
+	hole-wraps|^log: malformed record
+	update-first|^pass-end: protocol a change of something in the first
+	pass-skipped|^pass-begin: state pass 4 cannot follow
+	pass-after-final|^pass-begin: state no pass may follow
 	after-never|^take-over: state .*never
 	old-epoch|^take-over: fenced the order is of epoch 0
 	start|^take-over: unsupported
@@ -127,7 +144,10 @@ order_cases()
 	frame-zero|^log: frame of type 1
 	frame-of-agent|^log: unexpected frame of type 4
 	frame-cut|^end: exit 1
-	zstd|^pass-end: (the agent is gone|protocol)
+	zstd|^log: compressed content not agreed on
+	zstd-bomb|^pass-end: protocol .*compressed content of 67108864 bytes
+	zstd-junk|^pass-end: protocol .*compressed content without its size
+	zstd-request|^log: compressed frame of type 3
 	no-hello|^open: the agent is gone
 	hello-twice|^hello: the agent is gone
 	hello-version|^hello: version the client speaks protocol 2, this agent 1
@@ -173,6 +193,12 @@ test_client_that_keeps_the_rules()
 	says honest '^take-over: ok'
 	assert_eq evil "$(cat "$B/srv/box/plain")"
 	forget
+	evil update
+	says update '^take-over: ok'
+	assert_eq 777 "$(stat -c %a "$B/srv/box/d/f")"
+	assert_no_file "$B/srv/box/f"
+	assert_eq 196608 "$(stat -c %s "$B/srv/box/big")"
+	forget
 	evil hard-link-to-link
 	says hard-link-to-link '^take-over: ok'
 	assert_eq "$(stat -c %i "$B/srv/box/s")" \
@@ -186,7 +212,7 @@ test_every_case_is_used()
 	assert_eq "$(on b evilclient list | sort)" "$({
 		content_cases
 		order_cases
-		printf '%s\n' honest hard-link-to-link no-sync role \
+		printf '%s\n' honest update hard-link-to-link no-sync role \
 			role-foreign open-only
 	} | sed 's/|.*//' | sort)"
 }

@@ -118,7 +118,7 @@ test_lxc()
 	lxc_make a web
 	"$TOOLS/nastytree" --small "$A/var/lib/lxc/web/rootfs/nasty"
 	assert_exit 0 vzm -r no b web
-	assert_match '^vzmigrate: moved CT web to root@b: .* kind=lxc files=[0-9]+ bytes=[0-9]+ seconds=[0-9.]+ .*cipher=.* cipher_by=hardware .*verified=true' "$OUT"
+	assert_match '^vzmigrate: moved CT web to root@b: .* kind=lxc files=[0-9]+ bytes=[0-9]+ .*seconds=[0-9.]+ .*cipher=.* cipher_by=hardware .*verified=true' "$OUT"
 	same "$A/var/lib/lxc/web/rootfs" "$B/var/lib/lxc/web/rootfs"
 	assert_no_match '^web *$' <(on a lxc-ls -1)
 	assert_match '^web *$' <(on b lxc-ls -1)
@@ -345,19 +345,14 @@ test_same_host()
 	same "$A/srv/s" "$A/srv/s2"
 }
 
-test_running()
+# What cannot be carried over yet.
+test_suspended()
 {
-	lxc_make a run
-	on a lxc-start run
-	wait_until 10 eval '[ "$(lxc_state a run)" = RUNNING ]'
-	refused 69 'run is running: stop it first' b run
 	vz_make a 311
-	on a vzctl mount 311 >/dev/null 2>&1
-	refused 69 '311 is mounted: unmount it first' b 311
-	on a vzctl umount 311 >/dev/null 2>&1
-	rm -r "$A/vz/private/311" "$A/etc/vz/conf/311.conf"
-	assert_eq RUNNING "$(lxc_state a run)"
-	on a lxc-stop -k run
+	mkdir -p "$A/vz/dump"
+	touch "$A/vz/dump/Dump.311"
+	refused 69 '311 is suspended: resume it first' b 311
+	rm -r "$A/vz/dump" "$A/vz/private/311" "$A/etc/vz/conf/311.conf"
 }
 
 # S5

@@ -245,7 +245,7 @@ test_manual_has_every_exit_code()
 	# And the environment that the sources read, but for the tests' own.
 	for n in $(cd "$VZ_TOP/vzmigrate" && grep -rhoE 'VZMIGRATE_[A-Z_]+' \
 		cli agent migrate report --include='*.c' | sort -u |
-		grep -vE '_(FAULT|FAULT_TRACE|FENCE_MS|REPLY_MS)$'); do
+		grep -vE '_(FAULT|FAULT_TRACE|FENCE_MS|LIFE_MS|REPLY_MS)$'); do
 		grep -q "$n" "$TEST_TMP/man" || bad+=" $n"
 	done
 	assert_eq '' "$bad" "environment that the manual lacks"
@@ -267,9 +267,10 @@ test_readme()
 			fail "no ./quickstart $w"
 	done
 	# Every line that begins with vzmigrate is one that it understands:
-	# what fails is the connection.
+	# what fails is the connection (--status makes none).
 	grep -oE '^(\| `|    )vzmigrate [^`]*' "$readme" |
-		sed 's/^| `//; s/^    //' >"$TEST_TMP/lines"
+		sed 's/^| `//; s/^    //' | grep -v -e ' --status' \
+		>"$TEST_TMP/lines"
 	[ "$(wc -l <"$TEST_TMP/lines")" -ge 6 ] || fail "no examples"
 	while read -r w; do
 		w=${w/root@newhost/root@newhost.invalid}

@@ -28,6 +28,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include "base/buf.h"
 #include "base/digest.h"
@@ -44,6 +45,7 @@ static int in = -1, out = -1; /* to the agent, from it */
 static pid_t child;
 static uint32_t last_id;
 static uint32_t epoch;
+static uint32_t caps_wanted; /* in HELLO */
 static const char *kind, *id, *place;
 static uint8_t session[MSG_ID_LEN];
 static struct buf got; /* read, not parsed */
@@ -318,6 +320,7 @@ static void
 hello_as(uint32_t proto, uint32_t keepalive)
 {
 	struct msg_hello m = { .proto = proto,
+			       .caps = caps_wanted,
 			       .version = (char *)"evil",
 			       .keepalive_ms = keepalive };
 	BODY(b, n);
@@ -375,10 +378,13 @@ check(void)
 	buf_fini(&b);
 }
 
+static uint32_t pass_number = 1;
+static bool pass_final = true;
+
 static void
 pass(unsigned method, bool waits)
 {
-	struct msg_pass m = { .number = 1, .final = true };
+	struct msg_pass m = { .number = pass_number, .final = pass_final };
 	BODY(b, n);
 
 	msg_put_pass(&n, &m);
@@ -1064,6 +1070,56 @@ c_zstd(void)
 	pass(MSG_PASS_END, true);
 }
 
+/* A CHUNK whose content is `z`, compression being agreed on. */
+static void
+zstd_chunk(const void *z, size_t len)
+{
+	uint8_t head[TREE_CHUNK_HEAD] = { 1 };
+
+	caps_wanted = FRAME_CAP_ZSTD;
+	to_pass();
+	tree_put_file(&defs, 1, TREE_ROOT, "f", 1,
+		      &(struct meta){ .type = FS_REG, .size = 1 << 30 });
+	send_batch();
+	send_head(sizeof(head) + (uint32_t)len, FRAME_CHUNK, FRAME_F_ZSTD, 0);
+	send_raw(head, sizeof(head));
+	send_raw(z, len);
+	pass(MSG_PASS_END, true);
+}
+
+static void
+c_zstd_junk(void)
+{
+	zstd_chunk("0123456789abcdef", 16);
+}
+
+/* 64 MB of nothing in a few KB. */
+static void
+c_zstd_bomb(void)
+{
+	static uint8_t z[1 << 16];
+	size_t len = 64 << 20, n;
+	void *zeros = calloc(1, len);
+
+	if (!zeros) {
+		die("calloc");
+	}
+	n = ZSTD_compress(z, sizeof(z), zeros, len, 3);
+	free(zeros);
+	zstd_chunk(z, n);
+}
+
+/* No content is ever in such a frame. */
+static void
+c_zstd_request(void)
+{
+	caps_wanted = FRAME_CAP_ZSTD;
+	hello();
+	send_head(6, FRAME_REQUEST, FRAME_F_ZSTD, 0);
+	send_raw("\1\0\0\0\2\0", 6);
+	wait_reply("request", NULL);
+}
+
 static void
 c_no_hello(void)
 {
@@ -1226,6 +1282,229 @@ c_many_roles(void)
 	}
 }
 
+/* ---- later passes ---- */
+
+/* In the tree: a small file "f", a large one "big" of three blocks, "out", a
+ * symbolic link to a directory outside, and "d" with "f" in it. Then a second
+ * pass is begun. */
+static void
+to_update(void)
+{
+	to_reserve();
+	pass_final = false;
+	pass(MSG_PASS_BEGIN, true);
+	root();
+	file(0, "f");
+	link_to(0, "out", "/outside");
+	dir_def(1, 0, "d");
+	tree_put_entry(&body, 1, false, 0, "d", 1, &dir_meta);
+	file(1, "f");
+	file_def(3, 0, "big", 3 * TREE_BLOCK);
+	file_end(3, 1, 3 * TREE_BLOCK);
+	send_batch();
+	chunk(3, 0, 3 * TREE_BLOCK);
+	pass(MSG_PASS_END, true);
+	pass_number = 2;
+	pass_final = true;
+	pass(MSG_PASS_BEGIN, true);
+}
+
+static void
+remove_in(uint32_t dir, const char *name)
+{
+	tree_put_remove(&body, dir, name, strlen(name));
+}
+
+static void
+update_in(uint32_t n, uint32_t dir, const char *name, uint64_t size)
+{
+	tree_put_update(&defs, n, dir, name, strlen(name), size);
+}
+
+static void
+meta_in(uint32_t dir, const char *name, enum fs_type type, uint32_t group)
+{
+	struct meta m = { .type = type, .perm = 0777, .size = 5 };
+
+	tree_put_meta(&body, group, group != 0, dir, name, strlen(name), &m);
+}
+
+static void
+c_update(void)
+{
+	to_update();
+	update_in(4, 0, "big", 3 * TREE_BLOCK);
+	tree_put_hole(&defs, 4, TREE_BLOCK, TREE_BLOCK);
+	send_batch();
+	chunk(4, 0, TREE_BLOCK);
+	file_end(4, 1, 3 * TREE_BLOCK);
+	remove_in(0, "f");
+	dir_def(1, 0, "d");
+	meta_in(1, "f", FS_REG, 0);
+	push_through();
+}
+
+static void
+c_remove_below_link(void)
+{
+	to_update();
+	dir_def(1, 0, "out");
+	remove_in(1, "d");
+	remove_in(1, "f");
+	push_through();
+}
+
+static void
+c_remove_dotdot(void)
+{
+	to_update();
+	remove_in(0, "..");
+	push_through();
+}
+
+static void
+c_remove_root(void)
+{
+	to_update();
+	remove_in(0, "");
+	push_through();
+}
+
+static void
+c_remove_path(void)
+{
+	to_update();
+	remove_in(0, "d/f");
+	push_through();
+}
+
+static void
+c_meta_below_link(void)
+{
+	to_update();
+	dir_def(1, 0, "out");
+	meta_in(1, "f", FS_REG, 0);
+	push_through();
+}
+
+static void
+c_meta_of_link(void)
+{
+	to_update();
+	meta_in(0, "out", FS_REG, 0);
+	push_through();
+}
+
+static void
+c_meta_group(void)
+{
+	to_update();
+	meta_in(0, "f", FS_REG, 3);
+	push_through();
+}
+
+static void
+c_update_below_link(void)
+{
+	to_update();
+	dir_def(1, 0, "out");
+	update_in(4, 1, "f", 3 * TREE_BLOCK);
+	send_batch();
+	chunk(4, 0, TREE_BLOCK);
+	push_through();
+}
+
+static void
+c_update_of_link(void)
+{
+	to_update();
+	update_in(4, 0, "out", 3 * TREE_BLOCK);
+	send_batch();
+	chunk(4, 0, TREE_BLOCK);
+	push_through();
+}
+
+static void
+c_update_small(void)
+{
+	to_update();
+	update_in(4, 0, "f", 3 * TREE_BLOCK);
+	send_batch();
+	chunk(4, 0, TREE_BLOCK);
+	push_through();
+}
+
+static void
+c_update_twice(void)
+{
+	to_update();
+	update_in(4, 0, "big", 3 * TREE_BLOCK);
+	update_in(5, 0, "big", 2 * TREE_BLOCK);
+	send_batch();
+	chunk(4, 0, TREE_BLOCK);
+	chunk(5, 0, TREE_BLOCK);
+	push_through();
+}
+
+static void
+c_update_huge(void)
+{
+	to_update();
+	update_in(4, 0, "big", INT64_MAX);
+	tree_put_hole(&defs, 4, 0, INT64_MAX);
+	send_batch();
+	file_end(4, 0, INT64_MAX);
+	push_through();
+}
+
+static void
+c_hole_beyond(void)
+{
+	to_update();
+	update_in(4, 0, "big", 3 * TREE_BLOCK);
+	tree_put_hole(&defs, 4, 2 * TREE_BLOCK, 2 * TREE_BLOCK);
+	push_through();
+}
+
+static void
+c_hole_wraps(void)
+{
+	to_update();
+	update_in(4, 0, "big", 3 * TREE_BLOCK);
+	tree_put_hole(&defs, 4, TREE_BLOCK, UINT64_MAX - 1);
+	push_through();
+}
+
+static void
+c_update_first(void)
+{
+	to_pass();
+	remove_in(0, "f");
+	push_through();
+}
+
+static void
+c_pass_skipped(void)
+{
+	to_update();
+	send_batch();
+	pass(MSG_PASS_END, true);
+	pass_number = 4;
+	pass(MSG_PASS_BEGIN, true);
+}
+
+static void
+c_pass_after_final(void)
+{
+	to_pass();
+	root();
+	send_batch();
+	pass(MSG_PASS_END, true);
+	pass_number = 2;
+	pass(MSG_PASS_BEGIN, true);
+	take_over(epoch);
+}
+
 static void
 c_open_only(void)
 {
@@ -1319,6 +1598,9 @@ static const struct row {
 	{ "frame-of-agent", c_frame_of_agent },
 	{ "frame-cut", c_frame_cut },
 	{ "zstd", c_zstd },
+	{ "zstd-bomb", c_zstd_bomb },
+	{ "zstd-junk", c_zstd_junk },
+	{ "zstd-request", c_zstd_request },
 	{ "no-hello", c_no_hello },
 	{ "hello-twice", c_hello_twice },
 	{ "hello-version", c_hello_version },
@@ -1334,6 +1616,24 @@ static const struct row {
 	{ "role", c_role },
 	{ "role-foreign", c_role_foreign },
 	{ "many-roles", c_many_roles },
+	{ "update", c_update },
+	{ "remove-below-link", c_remove_below_link },
+	{ "remove-dotdot", c_remove_dotdot },
+	{ "remove-root", c_remove_root },
+	{ "remove-path", c_remove_path },
+	{ "meta-below-link", c_meta_below_link },
+	{ "meta-of-link", c_meta_of_link },
+	{ "meta-group", c_meta_group },
+	{ "update-below-link", c_update_below_link },
+	{ "update-of-link", c_update_of_link },
+	{ "update-small", c_update_small },
+	{ "update-twice", c_update_twice },
+	{ "update-huge", c_update_huge },
+	{ "hole-beyond", c_hole_beyond },
+	{ "hole-wraps", c_hole_wraps },
+	{ "update-first", c_update_first },
+	{ "pass-skipped", c_pass_skipped },
+	{ "pass-after-final", c_pass_after_final },
 	{ "open-only", c_open_only },
 	{ "trailing", c_trailing },
 	{ "random", c_random },

@@ -14,7 +14,9 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/fault.h"
@@ -141,7 +143,9 @@ kind_state(const struct ct_host *h, const struct ct *c, enum ct_state *s,
 	(void)c;
 	(void)e;
 	/* "raced": it was started just before it was blocked. */
-	*s = there("running") || there("raced") ? CT_RUNNING : CT_STOPPED;
+	*s = there("running") || (there("raced") && !there("config"))
+		     ? CT_RUNNING
+		     : CT_STOPPED;
 	return 0;
 }
 
@@ -357,13 +361,18 @@ write_state(const char *file, int s)
 static void
 put_hello(struct enc *n)
 {
+	struct utsname here;
 	struct msg_hello_reply r = { .version = (char *)"test",
 				     .boot_id = (char *)"boot",
 				     .hostname = (char *)"b",
-				     .kernel = (char *)"6",
-				     .machine = (char *)"m" };
+				     .kernel = here.release,
+				     .machine = here.machine,
+				     .time_s = time(NULL) };
 	char host[16];
 
+	if (uname(&here) < 0) {
+		abort();
+	}
 	get("host", host, sizeof(host));
 	r.host_id[0] = (uint8_t)atoi(host);
 	msg_put_hello_reply(n, &r);

@@ -104,6 +104,11 @@ test_digest_sum(void **state)
 	memset(&ff, 0xff, sizeof(ff));
 	digest_sum(&ff, &one); /* the carry goes through all 128 bits */
 	assert_true(digest_eq(&ff, &zero));
+	digest_unsum(&ff, &one); /* and so does what is borrowed */
+	assert_int_equal(ff.b[0], 0xff);
+	assert_int_equal(ff.b[15], 0xff);
+	digest_unsum(&s1, &b);
+	assert_true(digest_eq(&s1, &a));
 	st = digest_new(&k, NULL);
 	assert_non_null(st);
 	digest_update(st, "a", 1);

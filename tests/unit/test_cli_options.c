@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "cli/exitcode.h"
 #include "cli/options.h"
+#include "xfer/compress.h"
 
 #define ARGS_MAX 16
 
@@ -63,13 +64,17 @@ static const struct {
 	{ "host 1 --remove-area", "-r/--remove-area: a value is missing" },
 	{ "--kind=xen host 1", "--kind: 'xen' is not a kind" },
 	{ "--metadata=loose host 1", "--metadata: 'loose' is neither" },
-	{ "--streams=4 host 1", "--streams: '4' is not possible" },
-	{ "--streams= host 1", "--streams: '' is not possible" },
+	{ "--streams=17 host 1",
+	  "--streams: '17' is neither a number of 1 to 16 nor auto" },
+	{ "--streams=0 host 1", "--streams: '0' is neither" },
+	{ "--streams=4x host 1", "--streams: '4x' is neither" },
+	{ "--streams=-1 host 1", "--streams: '-1' is neither" },
+	{ "--streams= host 1", "--streams: '' is neither" },
 	{ "--nodeps=disk_space host 1",
 	  "-f/--nodeps: 'disk_space' is not a check" },
 	{ "-f=rate host 1", "-f/--nodeps: 'rate' is not a check" },
-	{ "--nodeps=cpu,bindmount host 1",
-	  "-f/--nodeps: 'bindmount' is not a check" },
+	{ "--nodeps=cpu,rate host 1",
+	  "-f/--nodeps: 'rate' is not a check" },
 	{ "-p 0 host 1", "-p/--port: '0' is not a port" },
 	{ "-p x host 1", "-p/--port: 'x' is not a port" },
 	{ "--ssh=-X host 1", "--ssh: " },
@@ -97,14 +102,20 @@ static const struct {
 	{ "-c host 1", "-c/--compact: " },
 	{ "--compact host 1", "-c/--compact: " },
 	{ "-s host 1", "-s/--snapshot: " },
-	{ "--compress host 1", "--compress: " },
-	{ "--limit-speed=9 host 1", "-l/--limit-speed: " },
-	{ "-l root host 1", "-l/--limit-speed: " },
+	{ "--compress=0 host 1", "--compress: '0' is not a level" },
+	{ "--compress=20 host 1", "--compress: '20' is not a level" },
+	{ "--compress=x host 1", "--compress: 'x' is not a level" },
+	{ "--compress=3x host 1", "--compress: '3x' is not a level" },
+	{ "--compress= host 1", "--compress: '' is not a level" },
+	{ "--nocompress=1 host 1", "--nocompress takes no value" },
+	{ "--limit-speed=9 host 1", "-l/--limit-speed: '9' is not a rate" },
+	{ "--limit-speed=-1 host 1", "-l/--limit-speed: '-1' is not a rate" },
+	{ "--limit-speed= host 1", "-l/--limit-speed: '' is not a rate" },
+	{ "-l root host 1", "-l/--limit-speed: 'root' is not a rate" },
 	{ "--timeout=9 host 1", "--timeout: " },
 	{ "--keep-images host 1", "--keep-images: " },
 	{ "--keeper host 1", "--keeper: " },
 	{ "--keeper=5 host 1", "--keeper: " },
-	{ "--noiter host 1", "--noiter: " },
 	{ "--lazy host 1", "--lazy: " },
 	{ "--require-realtime host 1", "--require-realtime: " },
 	{ "--readonly host 1", "--readonly: " },
@@ -339,26 +350,53 @@ test_switches(void **state)
 	options_fini(&p.o);
 }
 
+static void
+test_rate_and_compression(void **state)
+{
+	static const struct {
+		const char *line;
+		int compress;
+		uint64_t limit;
+	} t[] = {
+		{ "h 1", COMPRESS_AUTO, 0 },
+		{ "--compress h 1", COMPRESS_DEFAULT, 0 },
+		{ "--compress=1 h 1", 1, 0 },
+		{ "--compress=19 h 1", 19, 0 },
+		{ "--nocompress h 1", COMPRESS_OFF, 0 },
+		{ "--nocompress --compress=5 h 1", 5, 0 },
+		{ "--limit-speed=10M h 1", COMPRESS_AUTO, 10 << 20 },
+		{ "-l 1.5G h 1", COMPRESS_AUTO, 3u << 29 },
+		{ "-l 1024 h 1", COMPRESS_AUTO, 1024 },
+		{ "-l none h 1", COMPRESS_AUTO, 0 },
+		{ "-l 0 h 1", COMPRESS_AUTO, 0 },
+	};
+	struct parsed p;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		parse(&p, t[i].line);
+		assert_int_equal(p.rc, 0);
+		assert_int_equal(p.o.plan.compress, t[i].compress);
+		assert_int_equal(p.o.plan.limit_speed, t[i].limit);
+		assert_false(p.o.plan.limit_cutover);
+		options_fini(&p.o);
+	}
+	parse(&p, "-l 1M --limit-cutover h 1");
+	assert_int_equal(p.rc, 0);
+	assert_true(p.o.plan.limit_cutover);
+	options_fini(&p.o);
+}
+
 /* Of the namesakes, meaning nothing here or so anyway. */
 static void
 test_accepted(void **state)
 {
 	static const char *const lines[] = {
-		"--ssh-mux h 1",
-		"-f h 1",
-		"--nodeps h 1",
-		"-fcpu h 1",
-		"-f=all h 1",
-		"--nodeps=cpu,ipv6 h 1",
-		"--nostart h 1",
-		"--nodeps=all h 1",
-		"--nodeps=cpu_check h 1",
-		"--nocompress h 1",
-		"-W h 1",
-		"--whole-file h 1",
-		"-b h 1",
-		"--batch h 1",
-		"--streams=1 h 1",
+		"--ssh-mux h 1", "-f h 1",	     "--nodeps h 1",
+		"-fcpu h 1",	 "-f=all h 1",	     "--nodeps=cpu,ipv6 h 1",
+		"--nostart h 1", "--nodeps=all h 1", "--nodeps=cpu_check h 1",
+		"-W h 1",	 "--whole-file h 1", "-b h 1",
+		"--batch h 1",	 "--streams=1 h 1",
 	};
 
 	(void)state;
@@ -545,6 +583,7 @@ main(void)
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_values),
 		cmocka_unit_test(test_switches),
+		cmocka_unit_test(test_rate_and_compression),
 		cmocka_unit_test(test_accepted),
 		cmocka_unit_test(test_actions),
 		cmocka_unit_test(test_help),

@@ -341,6 +341,20 @@ test_mounted_overlay(void **state)
 	ctfix_sh("umount a/lxc/web/rootfs/proc a/lxc/web/rootfs");
 }
 
+static void
+drop_finding(struct ct_findings *f, const char *begin)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		if (strncmp(f->v[i].text, begin, strlen(begin)) == 0) {
+			free(f->v[i].text);
+			f->n--;
+			memmove(&f->v[i], &f->v[i + 1],
+				(f->n - i) * sizeof(f->v[0]));
+			return;
+		}
+	}
+}
+
 /* S10: owned is carried, shared is looked for, the rest is told. */
 static void
 test_shared(void **state)
@@ -387,6 +401,9 @@ test_shared(void **state)
 	ctfix_sh("rm a/shared/hook");
 	assert_int_equal(KIND->place(&b, &w, &p, &e), 0);
 	assert_int_equal(KIND->check(&b, &w, &p, &f, &e), 0);
+	/* Whose ids those are is told by this machine's files. */
+	drop_finding(&f, "the id range \"u 0 ");
+	drop_finding(&f, "the id range \"g 0 ");
 	assert_int_equal(f.n, 4);
 	snprintf(want, sizeof(want),
 		 "the hook %s/a/shared/hook that the configuration uses is not "
@@ -403,8 +420,9 @@ test_shared(void **state)
 	assert_true(f.v[2].warning);
 	assert_string_equal(f.v[3].text,
 			    "the network device nosuchbr that the "
-			    "configuration names is not there; make it before "
-			    "starting the container");
+			    "configuration names is not there; make it, or "
+			    "name another one in the configuration, before "
+			    "the container is started");
 	assert_true(f.v[3].warning);
 }
 

@@ -686,7 +686,9 @@ test_commit(void **state)
 				 "OSTEMPLATE=\"debian-12\"\n"
 				 "ORIGIN_SAMPLE=\"basic\"\n"
 				 "NAME=\"web\"\n"
-				 "IP_ADDRESS='10.0.0.1 '\n");
+				 "IP_ADDRESS='10.0.0.1 '\n"
+				 /* As vzctl would write at the start. */
+				 "VE_LAYOUT=\"simfs\"\n");
 	free(got);
 	ctfix_sh(
 		"test \"$(ls -A b/etc/vz/conf | xargs)\" = "
@@ -740,7 +742,8 @@ test_commit_named(void **state)
 		 "OSTEMPLATE=\"debian-12\"\n"
 		 "ORIGIN_SAMPLE=\"basic\"\n"
 		 "NAME=\"neu 1\"\n"
-		 "IP_ADDRESS='10.0.0.1 '\n",
+		 "IP_ADDRESS='10.0.0.1 '\n"
+		 "VE_LAYOUT=\"simfs\"\n",
 		 root, private);
 	assert_string_equal(got, want);
 	free(got);

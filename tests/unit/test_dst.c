@@ -40,6 +40,7 @@
 #include "migrate/dst.h"
 #include "migrate/dst_rec.h"
 #include "xfer/link.h"
+#include "track/ledger.h"
 #include "xfer/send.h"
 #include "needroot.h"
 
@@ -363,10 +364,10 @@ do_check(struct agent *a, uint64_t bytes, struct msg_check_reply *out,
 }
 
 static int
-do_pass(struct agent *a, enum msg_method method, struct msg_proof *p,
-	struct err *e)
+do_pass_no(struct agent *a, enum msg_method method, uint32_t number, bool final,
+	   struct msg_proof *p, struct err *e)
 {
-	struct msg_pass m = { .number = 1, .final = true };
+	struct msg_pass m = { .number = number, .final = final };
 	struct buf b, r;
 	struct enc n;
 	int rc;
@@ -381,6 +382,41 @@ do_pass(struct agent *a, enum msg_method method, struct msg_proof *p,
 	}
 	buf_fini(&b);
 	buf_fini(&r);
+	return rc;
+}
+
+static int
+do_pass(struct agent *a, enum msg_method method, struct msg_proof *p,
+	struct err *e)
+{
+	return do_pass_no(a, method, 1, true, p, e);
+}
+
+/* One of several passes. */
+static int
+one_pass(struct agent *a, struct ledger *l, uint32_t number, bool final,
+	 struct err *e)
+{
+	const struct send_opts o = {
+		.threads = 2, .ledger = l, .pass = number, .final = final
+	};
+	struct send_result sent = { 0 };
+	struct msg_proof got;
+	cleanup(close_fd) int fd =
+		open(at("src"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int rc = do_pass_no(a, MSG_PASS_BEGIN, number, final, NULL, e);
+
+	rc = rc < 0 ? rc : send_tree(fd, a->l, &a->key, &o, &sent, e);
+	rc = rc < 0 ? rc : do_pass_no(a, MSG_PASS_END, number, final, &got, e);
+	if (rc == 0) {
+		ledger_commit(l);
+		if (final && !digest_eq(&got.sum, &sent.proof.sum)) {
+			rc = err_set(e, E_VERIFY, "the proofs differ");
+		} else if (!final && got.entries) {
+			rc = err_set(e, E_VERIFY, "a proof too early");
+		}
+	}
+	send_result_fini(&sent);
 	return rc;
 }
 
@@ -734,6 +770,85 @@ test_wrong_order(void **state)
 	assert_int_equal(call(&a, 99, NULL, NULL, &e), E_PROTOCOL);
 	assert_false(finish(&a));
 	assert_gone("wrong order");
+}
+
+/* Several passes, with something that comes and goes between them. */
+static void
+test_passes(void **state)
+{
+	struct agent a;
+	struct err e = { 0 };
+	struct ledger *l;
+	int st;
+
+	(void)state;
+	must_start(&a, NULL);
+	l = ledger_new(&a.key, &e);
+	assert_non_null(l);
+	need(do_open(&a, NULL, &st, &e), &e, "OPEN");
+	need(put_files(&a, &e), &e, "PUT_FILE");
+	need(call(&a, MSG_RESERVE, NULL, NULL, &e), &e, "RESERVE");
+	assert_int_equal(do_pass_no(&a, MSG_PASS_BEGIN, 2, false, NULL, &e),
+			 E_STATE);
+	assert_int_equal(mkdir(at("src/passing"), 0755), 0);
+	assert_int_equal(symlink("x", at("src/passing/by")), 0);
+	need(one_pass(&a, l, 1, false, &e), &e, "pass 1");
+	assert_int_equal(do_take_over(&a, a.epoch, &st, &e), E_STATE);
+	/* Neither the same again nor one left out. */
+	assert_int_equal(do_pass_no(&a, MSG_PASS_BEGIN, 3, false, NULL, &e),
+			 E_STATE);
+	need(call(&a, MSG_SYNC, NULL, NULL, &e), &e, "SYNC");
+	assert_int_equal(unlink(at("src/passing/by")), 0);
+	need(one_pass(&a, l, 2, false, &e), &e, "pass 2");
+	assert_int_equal(rmdir(at("src/passing")), 0);
+	need(call(&a, MSG_SYNC, NULL, NULL, &e), &e, "SYNC");
+	assert_int_equal(do_take_over(&a, a.epoch, &st, &e), E_STATE);
+	need(one_pass(&a, l, 3, true, &e), &e, "pass 3");
+	ledger_free(l);
+	need(call(&a, MSG_SYNC, NULL, NULL, &e), &e, "SYNC");
+	need(do_take_over(&a, a.epoch, &st, &e), &e, "TAKE_OVER");
+	need(do_end(&a, MSG_FINISH, false, &st, &e), &e, "FINISH");
+	assert_false(finish(&a));
+	assert_moved("passes");
+}
+
+/* Order within passes: each request in the wrong place. */
+static void
+test_passes_wrong_order(void **state)
+{
+	struct agent a;
+	struct err e = { 0 };
+	struct msg_proof p = { 0 };
+	struct ledger *l;
+	int st;
+
+	(void)state;
+	must_start(&a, NULL);
+	l = ledger_new(&a.key, &e);
+	need(do_open(&a, NULL, &st, &e), &e, "OPEN");
+	need(put_files(&a, &e), &e, "PUT_FILE");
+	need(call(&a, MSG_RESERVE, NULL, NULL, &e), &e, "RESERVE");
+	need(one_pass(&a, l, 1, false, &e), &e, "pass 1");
+	assert_int_equal(do_pass_no(&a, MSG_PASS_END, 1, false, NULL, &e),
+			 E_STATE);
+	need(do_pass_no(&a, MSG_PASS_BEGIN, 2, true, NULL, &e), &e, "pass 2");
+	assert_int_equal(call(&a, MSG_SYNC, NULL, NULL, &e), E_STATE);
+	assert_int_equal(do_pass_no(&a, MSG_PASS_BEGIN, 3, true, NULL, &e),
+			 E_STATE);
+	assert_int_equal(do_pass_no(&a, MSG_PASS_END, 3, true, NULL, &e),
+			 E_STATE);
+	need(do_pass_no(&a, MSG_PASS_END, 2, true, &p, &e), &e, "pass 2");
+	assert_true(p.entries > 0);
+	/* Pass 1 begins anew, with an empty tree. */
+	need(copy_tree(&a, &e), &e, "copy");
+	/* It was the final one. */
+	assert_int_equal(do_pass_no(&a, MSG_PASS_BEGIN, 2, true, NULL, &e),
+			 E_STATE);
+	assert_int_equal(do_take_over(&a, a.epoch, &st, &e), E_STATE);
+	ledger_free(l);
+	need(do_end(&a, MSG_ABORT, false, &st, &e), &e, "ABORT");
+	assert_false(finish(&a));
+	assert_gone("wrong order of passes");
 }
 
 static unsigned
@@ -1480,6 +1595,8 @@ main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		T(test_whole),
 		T(test_wrong_order),
+		T(test_passes),
+		T(test_passes_wrong_order),
 		T(test_fence_live),
 		T(test_fence_in_commit),
 		T(test_fence_stopped),

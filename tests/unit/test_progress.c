@@ -113,6 +113,10 @@ test_terminal(void **state)
 			    "\rCT 101 pass 1 25% 250 MB/1.0 GB 250 MB/s ETA "
 			    "0:03 1000/24500 files 4 streams compressed "
 			    "2.5:1\x1b[K");
+	progress_limit(p, 10000000);
+	progress_tick(p, 2200);
+	take(m, got, sizeof(got), NULL);
+	assert_non_null(strstr(got, " compressed 2.5:1 limit 10.0 MB/s\x1b[K"));
 	progress_pause(p);
 	progress_pause(p);
 	take(m, got, sizeof(got), NULL);
@@ -296,6 +300,7 @@ test_json(void **state)
 	int fd[2], log[2], streams;
 	const char *event, *label, *stage;
 	json_int_t files, bytes, total_files, total_bytes, rate, eta;
+	json_int_t wire, limit;
 	double ratio;
 
 	(void)state;
@@ -310,25 +315,30 @@ test_json(void **state)
 	assert_null(json_object_get(o, "total_bytes"));
 	assert_null(json_object_get(o, "eta"));
 	assert_null(json_object_get(o, "ratio"));
+	assert_null(json_object_get(o, "wire_bytes"));
+	assert_null(json_object_get(o, "limit"));
 	json_decref(o);
 	progress_total(p, 10, 4000000);
 	progress_add(p, 1, 1000000);
 	progress_wire(p, 3, 2);
 	progress_streams(p, 3);
+	progress_limit(p, 5000);
 	progress_log_sink(LOGL_WARN, "beside", p);
 	progress_tick(p, 1000);
 	take(fd[0], got, sizeof(got), NULL);
 	assert_ptr_equal(strchr(got, '\n'), got + strlen(got) - 1);
 	o = json_loads(got, 0, NULL);
 	assert_non_null(o);
-	assert_int_equal(
-		json_unpack(o, "{s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:i,s:f!}",
-			    "event", &event, "label", &label, "stage", &stage,
-			    "files", &files, "bytes", &bytes, "total_files",
-			    &total_files, "total_bytes", &total_bytes, "rate",
-			    &rate, "eta", &eta, "streams", &streams, "ratio",
-			    &ratio),
-		0);
+	assert_int_equal(json_unpack(o,
+				     "{s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:I,s:i,"
+				     "s:f,s:I,s:I!}",
+				     "event", &event, "label", &label, "stage",
+				     &stage, "files", &files, "bytes", &bytes,
+				     "total_files", &total_files, "total_bytes",
+				     &total_bytes, "rate", &rate, "eta", &eta,
+				     "streams", &streams, "ratio", &ratio,
+				     "wire_bytes", &wire, "limit", &limit),
+			 0);
 	assert_string_equal(event, "progress");
 	assert_string_equal(label, "CT \"1\"");
 	assert_string_equal(stage, "pass 1");
@@ -340,6 +350,8 @@ test_json(void **state)
 	assert_int_equal(eta, 3);
 	assert_int_equal(streams, 3);
 	assert_true(ratio > 1.499 && ratio < 1.501);
+	assert_int_equal(wire, 2);
+	assert_int_equal(limit, 5000);
 	json_decref(o);
 	/* log lines never come between the objects */
 	take(log[0], got, sizeof(got), NULL);

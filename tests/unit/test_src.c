@@ -445,10 +445,14 @@ test_all_pairs(void **state)
 	for (int s = STEPS_OPEN; s <= STEPS_RESTORED; s++) {
 		for (int d = MSG_DST_NONE; d <= MSG_DST_FINISHED; d++) {
 			enum steps_action a = steps_rerun(
-				(enum steps_state)s, (enum msg_dst_state)d);
+				(enum steps_state)s, (enum msg_dst_state)d,
+				false);
 			bool startable;
 			int rc;
 
+			if (s == STEPS_STOPPING) {
+				continue; /* nothing is up here */
+			}
 			srcfix_teardown(NULL);
 			assert_int_equal(srcfix_setup(NULL), 0);
 			stop_in((enum steps_state)s);

@@ -41,6 +41,15 @@ test_ways(void **state)
 		STEPS_PROVEN, STEPS_RETIRING, STEPS_RETIRED,  STEPS_COMMITTED,
 		STEPS_DONE,   STEPS_NEW,
 	};
+	/* One that is up; of a kind that is blocked first, and the other. */
+	static const enum steps_state up[] = {
+		STEPS_OPEN,	STEPS_BLOCKING, STEPS_BLOCKED,
+		STEPS_STOPPING, STEPS_PROVEN,
+	};
+	static const enum steps_state up_too[] = {
+		STEPS_OPEN,    STEPS_STOPPING, STEPS_BLOCKING,
+		STEPS_BLOCKED, STEPS_PROVEN,
+	};
 	static const enum steps_state back[] = {
 		STEPS_RETIRED, STEPS_NEVER,    STEPS_RESTORED,
 		STEPS_OPEN,    STEPS_GIVEN_UP, STEPS_NEW,
@@ -49,6 +58,10 @@ test_ways(void **state)
 	(void)state;
 	for (size_t i = 1; i < sizeof(forward) / sizeof(forward[0]); i++) {
 		assert_true(steps_allowed(forward[i - 1], forward[i]));
+	}
+	for (size_t i = 1; i < sizeof(up) / sizeof(up[0]); i++) {
+		assert_true(steps_allowed(up[i - 1], up[i]));
+		assert_true(steps_allowed(up_too[i - 1], up_too[i]));
 	}
 	for (size_t i = 1; i < sizeof(back) / sizeof(back[0]); i++) {
 		assert_true(steps_allowed(back[i - 1], back[i]));
@@ -87,10 +100,15 @@ test_undo(void **state)
 {
 	(void)state;
 	assert_int_equal(steps_undo(STEPS_OPEN), 0);
-	assert_int_equal(steps_undo(STEPS_BLOCKING), STEPS_UNDO_UNBLOCK);
-	assert_int_equal(steps_undo(STEPS_PROVEN), STEPS_UNDO_UNBLOCK);
-	assert_int_equal(steps_undo(STEPS_NEVER),
-			 STEPS_UNDO_UNBLOCK | STEPS_UNDO_UNRETIRE);
+	assert_int_equal(steps_undo(STEPS_STOPPING),
+			 STEPS_UNDO_UNBLOCK | STEPS_UNDO_START);
+	assert_int_equal(steps_undo(STEPS_BLOCKING),
+			 STEPS_UNDO_UNBLOCK | STEPS_UNDO_START);
+	assert_int_equal(steps_undo(STEPS_PROVEN),
+			 STEPS_UNDO_UNBLOCK | STEPS_UNDO_START);
+	assert_int_equal(steps_undo(STEPS_NEVER), STEPS_UNDO_UNBLOCK |
+							  STEPS_UNDO_UNRETIRE |
+							  STEPS_UNDO_START);
 	assert_int_equal(steps_undo(STEPS_COMMITTED), 0);
 	/* A session that has touched the source is bound to its host. */
 	for (int s = 0; s < STEPS_COUNT; s++) {
@@ -110,7 +128,8 @@ test_rerun(void **state)
 	for (int s = 0; s < STEPS_COUNT; s++) {
 		for (int d = 0; d < DSTS; d++) {
 			enum steps_action a = steps_rerun(
-				(enum steps_state)s, (enum msg_dst_state)d);
+				(enum steps_state)s, (enum msg_dst_state)d,
+				false);
 			bool owns = d == MSG_DST_COMMITTED ||
 				    d == MSG_DST_RUNNING ||
 				    d == MSG_DST_FINISHED;
@@ -138,17 +157,24 @@ test_rerun(void **state)
 			}
 		}
 	}
-	assert_int_equal(steps_rerun(STEPS_RETIRED, MSG_DST_NONE),
+	assert_int_equal(steps_rerun(STEPS_RETIRED, MSG_DST_NONE, false),
 			 STEPS_REFUSE);
-	assert_int_equal(steps_rerun(STEPS_RETIRED, MSG_DST_NEVER),
+	assert_int_equal(steps_rerun(STEPS_RETIRED, MSG_DST_NEVER, false),
 			 STEPS_GO_BACK);
-	assert_int_equal(steps_rerun(STEPS_RETIRED, MSG_DST_ABORTED),
+	assert_int_equal(steps_rerun(STEPS_RETIRED, MSG_DST_ABORTED, false),
 			 STEPS_GO_BACK);
-	assert_int_equal(steps_rerun(STEPS_RETIRED, MSG_DST_COMMITTED),
+	assert_int_equal(steps_rerun(STEPS_RETIRED, MSG_DST_COMMITTED, false),
 			 STEPS_FORWARD);
-	assert_int_equal(steps_rerun(STEPS_BLOCKED, MSG_DST_RESERVED),
+	/* Where it is to be up, there is more to do than the commit. */
+	assert_int_equal(steps_rerun(STEPS_RETIRED, MSG_DST_COMMITTED, true),
+			 STEPS_TAKE_OVER);
+	assert_int_equal(steps_rerun(STEPS_RETIRED, MSG_DST_RUNNING, true),
+			 STEPS_FORWARD);
+	assert_int_equal(steps_rerun(STEPS_PROVEN, MSG_DST_COMMITTED, true),
+			 STEPS_REFUSE);
+	assert_int_equal(steps_rerun(STEPS_BLOCKED, MSG_DST_RESERVED, false),
 			 STEPS_GO_ON);
-	assert_int_equal(steps_rerun(STEPS_OPEN, (enum msg_dst_state)99),
+	assert_int_equal(steps_rerun(STEPS_OPEN, (enum msg_dst_state)99, false),
 			 STEPS_REFUSE);
 }
 

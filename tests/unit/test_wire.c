@@ -229,6 +229,125 @@ test_tree_records(void **state)
 	}
 }
 
+/* The records of passes after the first. */
+static void
+test_tree_updates(void **state)
+{
+	uint8_t space[1000];
+	struct tree_out o = { space, 0, sizeof(space) };
+	struct tree_in in = { space, 0 };
+	struct tree_record r;
+	struct err e = { 0 };
+	struct meta m = { .type = FS_REG, .perm = 0600, .size = 7 };
+
+	(void)state;
+	assert_true(tree_put_remove(&o, 4, "gone", 4));
+	assert_true(tree_put_meta(&o, 12, true, 4, "m", 1, &m));
+	assert_true(tree_put_meta(&o, 0, false, 0, "n", 1, &m));
+	assert_true(tree_put_update(&o, 13, 4, "big", 3, 1u << 20));
+	assert_true(tree_put_hole(&o, 13, TREE_BLOCK, 3 * TREE_BLOCK));
+	assert_true(tree_put_hole(&o, 13, 0, 77));
+	in.left = o.len;
+	assert_int_equal(tree_get(&in, &r, &e), 1);
+	assert_int_equal(r.kind, TREE_REMOVE);
+	assert_int_equal(r.dir, 4);
+	assert_int_equal(r.name_len, 4);
+	assert_memory_equal(r.name, "gone", 4);
+	assert_int_equal(tree_get(&in, &r, &e), 1);
+	assert_int_equal(r.kind, TREE_META);
+	assert_int_equal(r.id, 12);
+	assert_true(r.linked);
+	assert_int_equal(r.dir, 4);
+	assert_int_equal(r.meta.perm, 0600);
+	assert_int_equal(r.meta.size, 7);
+	assert_int_equal(r.pieces, 0);
+	assert_int_equal(tree_get(&in, &r, &e), 1);
+	assert_int_equal(r.kind, TREE_META);
+	assert_false(r.linked);
+	assert_int_equal(tree_get(&in, &r, &e), 1);
+	assert_int_equal(r.kind, TREE_UPDATE);
+	assert_int_equal(r.id, 13);
+	assert_int_equal(r.size, 1u << 20);
+	assert_int_equal(tree_get(&in, &r, &e), 1);
+	assert_int_equal(r.kind, TREE_HOLE);
+	assert_int_equal(r.id, 13);
+	assert_int_equal(r.off, TREE_BLOCK);
+	assert_int_equal(r.len, 3 * TREE_BLOCK);
+	assert_int_equal(tree_get(&in, &r, &e), 1);
+	assert_int_equal(r.len, 77);
+	assert_int_equal(tree_get(&in, &r, &e), 0);
+	/* No record fits where there is no room, and none is begun. */
+	o = (struct tree_out){ space, 0, 5 };
+	assert_false(tree_put_remove(&o, 4, "gone", 4));
+	assert_false(tree_put_meta(&o, 1, true, 4, "m", 1, &m));
+	assert_false(tree_put_update(&o, 1, 4, "m", 1, 7));
+	assert_false(tree_put_hole(&o, 1, 0, 7));
+	assert_int_equal(o.len, 0);
+}
+
+static int
+get_one(const struct tree_out *o)
+{
+	struct tree_in in = { o->p, o->len };
+	struct tree_record r;
+	struct err e = { 0 };
+
+	return tree_get(&in, &r, &e);
+}
+
+static void
+test_tree_updates_hostile(void **state)
+{
+	uint8_t space[1000];
+	struct tree_out o = { space, 0, sizeof(space) };
+	struct meta d = { .type = FS_DIR }, m = { .type = FS_REG };
+
+	(void)state;
+	/* The root is not to be removed, nor anything outside. */
+	tree_put_remove(&o, 0, "", 0);
+	assert_int_equal(get_one(&o), E_PROTOCOL);
+	o.len = 0;
+	tree_put_remove(&o, 0, "..", 2);
+	assert_int_equal(get_one(&o), E_PROTOCOL);
+	o.len = 0;
+	tree_put_remove(&o, TREE_ID_MAX + 1u, "x", 1);
+	assert_int_equal(get_one(&o), E_PROTOCOL);
+	/* Directories have entries for their metadata. */
+	o.len = 0;
+	tree_put_meta(&o, 0, false, 0, "x", 1, &d);
+	assert_int_equal(get_one(&o), E_PROTOCOL);
+	o.len = 0;
+	tree_put_meta(&o, 0, true, 0, "x", 1, &m);
+	assert_int_equal(get_one(&o), E_PROTOCOL);
+	o.len = 0;
+	tree_put_update(&o, 0, 0, "x", 1, 1);
+	assert_int_equal(get_one(&o), E_PROTOCOL);
+	o.len = 0;
+	tree_put_update(&o, 1, 0, "a/b", 3, 1);
+	assert_int_equal(get_one(&o), E_PROTOCOL);
+	o.len = 0;
+	tree_put_update(&o, 1, 0, "x", 1, UINT64_MAX);
+	assert_int_equal(get_one(&o), E_PROTOCOL);
+	/* Holes begin with a block, hold something and end somewhere. */
+	o.len = 0;
+	tree_put_hole(&o, 1, 1, TREE_BLOCK);
+	assert_int_equal(get_one(&o), E_PROTOCOL);
+	o.len = 0;
+	tree_put_hole(&o, 1, TREE_BLOCK, 0);
+	assert_int_equal(get_one(&o), E_PROTOCOL);
+	o.len = 0;
+	tree_put_hole(&o, 1, 1ull << 62, 1ull << 62);
+	assert_int_equal(get_one(&o), E_PROTOCOL);
+	o.len = 0;
+	tree_put_hole(&o, 0, 0, TREE_BLOCK);
+	assert_int_equal(get_one(&o), E_PROTOCOL);
+	o.len = 0;
+	tree_put_hole(&o, 1, 0, TREE_BLOCK);
+	assert_int_equal(get_one(&o), 1);
+	space[0] = TREE_HOLE + 1;
+	assert_int_equal(get_one(&o), E_PROTOCOL);
+}
+
 /* Field case F13: names and ids that would lead outside, or nowhere. */
 static void
 test_tree_hostile(void **state)
@@ -338,6 +457,8 @@ main(void)
 		cmocka_unit_test(test_greeting),
 		cmocka_unit_test(test_tree_records),
 		cmocka_unit_test(test_tree_hostile),
+		cmocka_unit_test(test_tree_updates),
+		cmocka_unit_test(test_tree_updates_hostile),
 		cmocka_unit_test(test_messages),
 	};
 

@@ -21,6 +21,7 @@
 #include "base/io.h"
 #include "fs/remove.h"
 #include "wire/tree.h"
+#include "xfer/proof.h"
 #include "xfer/send.h"
 #include "xferfix.h"
 #include "needroot.h"
@@ -353,7 +354,7 @@ test_cancelled(void **state)
  * on its way. The file is larger than the window, so chunks are under way
  * while it is still being read. */
 static int touch_fd;
-#define HUGE ((off_t)3 * LINK_WINDOW * TREE_PIECE)
+#define HUGE ((off_t)3 * FEED_MAX * TREE_PIECE)
 
 static int
 touch_write(struct bytechan *c, const void *data, size_t len, int64_t ms,
@@ -398,8 +399,8 @@ test_written_meanwhile(void **state)
 	assert_int_equal(xferfix_open(&x, d->dst, 2000, &e), 0);
 	assert_int_equal(copy(&x, d->src, &r, &p, &e), E_CHANGED);
 	assert_non_null(strstr(e.text, "huge"));
-	close(touch_fd);
 	xferfix_close(&x);
+	close(touch_fd);
 }
 
 /* The destination already has a name: a fault comes back, naming it, and the
@@ -423,10 +424,43 @@ test_fault_comes_back(void **state)
 	xferfix_close(&x);
 }
 
+/* Pieces cut elsewhere come to the same digest, and a block can be exchanged
+ * in it. */
+static void
+test_digest_by_blocks(void **state)
+{
+	static uint8_t data[3 * TREE_BLOCK + 100];
+	struct digest whole = { 0 }, parts = { 0 }, old = { 0 }, new = { 0 };
+	struct digest_key k;
+	size_t half = TREE_BLOCK + TREE_BLOCK / 2;
+
+	(void)state;
+	assert_int_equal(digest_key_new(&k, NULL), 0);
+	assert_int_equal(digest_random(data, sizeof(data), NULL), 0);
+	proof_piece(&k, 0, data, sizeof(data), &whole);
+	proof_piece(&k, 2 * TREE_BLOCK, data + 2 * TREE_BLOCK, TREE_BLOCK + 100,
+		    &parts);
+	proof_piece(&k, 0, data, 2 * TREE_BLOCK, &parts);
+	assert_true(digest_eq(&whole, &parts));
+	proof_piece(&k, TREE_BLOCK, data + TREE_BLOCK, TREE_BLOCK, &old);
+	data[half]++;
+	proof_piece(&k, TREE_BLOCK, data + TREE_BLOCK, TREE_BLOCK, &new);
+	digest_unsum(&whole, &old);
+	digest_sum(&whole, &new);
+	parts = (struct digest){ 0 };
+	proof_piece(&k, 0, data, sizeof(data), &parts);
+	assert_true(digest_eq(&whole, &parts));
+	/* Where a piece lies counts. */
+	old = (struct digest){ 0 };
+	proof_piece(&k, 0, data + TREE_BLOCK, TREE_BLOCK, &old);
+	assert_false(digest_eq(&old, &new));
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_digest_by_blocks),
 		cmocka_unit_test_setup_teardown(test_whole_tree, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(test_proof_notices, setup,

@@ -5,12 +5,17 @@
  *
  * It serves one connection and ends with it. What must survive is on disk
  * (migrate/dst.h); the next agent of the session goes on from there.
+ *
+ * Where the client says JOIN instead of HELLO, it was started for a data
+ * stream of another agent's connection: it hands its descriptors to that one
+ * and only waits, since sshd wants a command that lives.
  */
 #include "config.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +23,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "migrate/dst.h"
+#include "migrate/statedir.h"
 #include "wire/frame.h"
 #include "xfer/server.h"
 
@@ -31,6 +38,7 @@ struct agent {
 	struct dst *dst;
 	int stderr_sink; /* until frames carry the log */
 	int frame_sink;
+	int in, out; /* the stream */
 };
 
 static const char usage_text[] =
@@ -89,6 +97,7 @@ on_hello(struct server *s, const struct msg_hello *h, struct msg_hello_reply *r,
 
 	(void)h;
 	a->server = s;
+	dst_clean_old();
 	log_remove_sink(a->stderr_sink);
 	a->stderr_sink = -1;
 	a->frame_sink = log_add_sink(LOGL_DEBUG, to_frames, a);
@@ -102,6 +111,39 @@ on_request(struct server *s, enum msg_method method, const uint8_t *body,
 	(void)s;
 	return dst_request(((struct agent *)arg)->dst, method, body, len, reply,
 			   e);
+}
+
+static int
+join_dir(struct server *s, void *arg, struct err *e)
+{
+	(void)s;
+	(void)arg;
+	return statedir_open("join", e);
+}
+
+/* The other agent closes `sock` when the stream is over, or dies. */
+static int
+join(uint32_t request, const struct msg_join *m, void *arg, struct err *e)
+{
+	struct agent *a = arg;
+	cleanup(close_fd) int dir = join_dir(NULL, NULL, e);
+	cleanup(close_fd) int sock = -1;
+	struct pollfd pf = { .events = POLLIN };
+
+	if (dir < 0) {
+		return dir;
+	}
+	sock = streamsock_hand_over(dir, request, m, a->in, a->out, e);
+	if (sock < 0) {
+		return sock;
+	}
+	/* The stream must not look alive for our sake. */
+	close(a->in);
+	close(a->out);
+	pf.fd = sock;
+	while (poll(&pf, 1, -1) < 0 && errno == EINTR) {
+	}
+	return 0;
 }
 
 /* ---- start ---- */
@@ -163,14 +205,18 @@ static int
 serve(struct agent *a, int in, int out, const struct dst_opts *o, struct err *e)
 {
 	static const struct server_ops ops = { .request = on_request,
-					       .hello = on_hello };
+					       .hello = on_hello,
+					       .join_dir = join_dir,
+					       .join = join };
 	int rc = dst_new(o, &a->dst, e);
 
 	if (rc < 0) {
 		return rc;
 	}
-	dst_clean_old();
-	rc = server_run(in, out, FRAME_CAP_ZSTD, &ops, a, e);
+	a->in = in;
+	a->out = out;
+	rc = server_run(in, out, FRAME_CAP_ZSTD | FRAME_CAP_STREAMS, &ops, a,
+			e);
 	log_remove_sink(a->frame_sink);
 	a->frame_sink = -1;
 	a->server = NULL;

@@ -51,6 +51,12 @@ digest_of(const struct digest_key *k, const void *data, size_t len)
 						 sizeof(k->secret)));
 }
 
+uint64_t
+digest_hash64(const struct digest_key *k, const void *data, size_t len)
+{
+	return XXH3_64bits_withSecret(data, len, k->secret, sizeof(k->secret));
+}
+
 struct digest_state *
 digest_new(const struct digest_key *k, struct err *e)
 {
@@ -108,6 +114,20 @@ digest_sum(struct digest *to, const struct digest *d)
 	a[0] = htole64(lo);
 	a[1] = htole64(hi);
 	memcpy(to->b, a, 16);
+}
+
+void
+digest_unsum(struct digest *from, const struct digest *d)
+{
+	uint64_t a[2], b[2], lo, hi;
+
+	memcpy(a, from->b, 16);
+	memcpy(b, d->b, 16);
+	lo = le64toh(a[0]) - le64toh(b[0]);
+	hi = le64toh(a[1]) - le64toh(b[1]) - (le64toh(a[0]) < le64toh(b[0]));
+	a[0] = htole64(lo);
+	a[1] = htole64(hi);
+	memcpy(from->b, a, 16);
 }
 
 bool

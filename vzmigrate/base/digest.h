@@ -43,6 +43,10 @@ int digest_key_new(struct digest_key *k, struct err *e);
 struct digest digest_of(const struct digest_key *k, const void *data,
 			size_t len);
 
+/* 64 bits of hash of one buffer, for tables in memory. */
+uint64_t digest_hash64(const struct digest_key *k, const void *data,
+		       size_t len);
+
 /* A running hash; NULL with E_NOMEM. `k` is borrowed until free. */
 struct digest_state *digest_new(const struct digest_key *k, struct err *e);
 void digest_update(struct digest_state *s, const void *data, size_t len);
@@ -54,6 +58,9 @@ void digest_free(struct digest_state *s);
 /* Add `d` to the sum `to` modulo 2^128 (little-endian): a hash over a set of
  * entries that does not depend on their order. Zero-initialise the sum. */
 void digest_sum(struct digest *to, const struct digest *d);
+
+/* Take `d` out of the sum again. */
+void digest_unsum(struct digest *from, const struct digest *d);
 
 bool digest_eq(const struct digest *a, const struct digest *b);
 

@@ -145,6 +145,7 @@ err_name(int code)
 		[-E_COPY] = "copy",
 		[-E_START] = "start",
 		[-E_STOP] = "stop",
+		[-E_IN_USE] = "in-use",
 	};
 	size_t i = (size_t) - (long)code;
 

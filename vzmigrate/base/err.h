@@ -46,6 +46,7 @@ enum err_code {
 	E_COPY = -27,	     /* the tree could not be copied */
 	E_START = -28,	     /* the container could not be started */
 	E_STOP = -29,	     /* the container could not be stopped */
+	E_IN_USE = -30,	     /* an address of the container is taken */
 };
 
 #define ERR_TEXT_MAX 2048

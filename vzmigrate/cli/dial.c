@@ -36,6 +36,7 @@ struct dial {
 	struct conn *first; /* of a probe, for the next one; owned; or NULL */
 	struct prompt prompt;
 	struct bytechan *chan; /* the live one, inside its wrap; borrowed */
+	struct conn *live;     /* its connection; borrowed */
 	struct kexlog_mismatch mismatch; /* of the last attempt */
 	char *dest;			 /* "user@host"; owned */
 	char *host;			 /* owned */
@@ -229,6 +230,12 @@ dial_use(struct dial *d, const struct probe_cand *c, struct err *e)
 	return 0;
 }
 
+struct conn *
+dial_live(struct dial *d)
+{
+	return d->live;
+}
+
 void
 dial_keep(struct dial *d, struct conn *first)
 {
@@ -331,6 +338,7 @@ wrap_free(struct bytechan *c)
 	}
 	if (w->d->chan == w->inner) {
 		w->d->chan = NULL;
+		w->d->live = NULL;
 	}
 	bytechan_free(w->inner);
 	conn_close(w->conn);
@@ -533,6 +541,7 @@ dial_open(void *arg, bool must, struct bytechan **out, struct err *e)
 	w->inner->on_stderr = wrap_stderr;
 	w->inner->arg = w;
 	d->chan = w->inner;
+	d->live = w->conn;
 	*out = &w->c;
 	return 0;
 }

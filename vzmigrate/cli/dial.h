@@ -43,6 +43,10 @@ int dial_open(void *arg, bool must, struct bytechan **c, struct err *e);
 void dial_explain(void *arg, struct err *e);
 void dial_greeted(void *arg);
 
+/* The live connection of dial_open, for conn_open_more; NULL: there is none.
+ * Valid as long as its channel. */
+struct conn *dial_live(struct dial *d);
+
 /*
  * For a probe: what dial_open would connect with (borrowed, until the next
  * dial_use), what the offer is and was built from, the command.

@@ -20,6 +20,7 @@ enum exitcode {
 	EXITCODE_STOP = 8,	   /* the CT could not be stopped here */
 	EXITCODE_EXISTS = 9,	   /* something is in the way there */
 	EXITCODE_NOT_FOUND = 10,   /* no such CT here */
+	EXITCODE_IN_USE = 12,	   /* an address of the CT is taken there */
 	EXITCODE_CONFIG = 15,	   /* configuration of this host or the CT */
 	EXITCODE_DST_CONFIG = 19,  /* configuration of the other host */
 	EXITCODE_LOCKED = 20,	   /* the CT is in use by another program */
@@ -28,7 +29,7 @@ enum exitcode {
 	EXITCODE_CLEAN_UP = 66,	   /* moved, but not cleaned up */
 	EXITCODE_VERIFY = 67,	   /* the copies differ */
 	EXITCODE_UNSUPPORTED = 68, /* a thing that cannot be carried */
-	EXITCODE_STATE = 69,	   /* the CT is running */
+	EXITCODE_STATE = 69,	   /* the CT is in the wrong state */
 	EXITCODE_CANCELLED = 70,   /* interrupted; the source is as it was */
 	EXITCODE_CORRUPT = 71,	   /* a state file of ours is damaged */
 	EXITCODE_FENCED = 72,	   /* another run took the session over */

@@ -13,6 +13,7 @@
 #include "cli/exitcode.h"
 #include "cli/options.h"
 #include "cli/run.h"
+#include "cli/status.h"
 
 static enum exitcode
 act(int argc, char **argv, struct options *o, struct err *e)
@@ -30,7 +31,7 @@ act(int argc, char **argv, struct options *o, struct err *e)
 		puts("vzmigrate " PACKAGE_VERSION);
 		break;
 	case OPTIONS_RUN:
-		return run_all(o, e);
+		return o->status ? status_run(o, e) : run_all(o, e);
 	}
 	if (fflush(stdout) != 0) {
 		err_set(e, E_SYSTEM, "cannot write to standard output");

@@ -14,9 +14,21 @@
 
 #include "cipher/probe.h"
 #include "cli/exitcode.h"
+#include "migrate/srccontrol.h"
+#include "xfer/compress.h"
+#include "xfer/zframe.h"
+#include "xfer/feed.h"
 
 #define PROBE_MIN_MS 100
 #define PROBE_MAX_MS 600000
+#define STOP_MS 60000
+#define STOP_MAX_S 3600
+#define ROUNDS 10
+#define ROUNDS_MAX 100
+#define ROUNDS_MS (24 * 3600 * 1000LL)
+#define DOWNTIME_MS 300
+#define DOWNTIME_MIN_MS 0
+#define DOWNTIME_MAX_MS 3600000
 
 enum id {
 	ID_NONE = 0, /* known, means nothing here: accepted */
@@ -46,8 +58,19 @@ enum id {
 	ID_METADATA,
 	ID_TAKE_BACK,
 	ID_CHECK_ONLY,
+	ID_NOSTART,
+	ID_STOP_TIMEOUT,
+	ID_ROUNDS,
+	ID_NOITER,
+	ID_MAX_DOWNTIME,
+	ID_ABORT,
+	ID_STATUS,
 	ID_NODEPS,
 	ID_STREAMS,
+	ID_COMPRESS,
+	ID_NOCOMPRESS,
+	ID_LIMIT,
+	ID_LIMIT_CUTOVER,
 	ID_JSON,
 	ID_QUIET,
 	ID_VERBOSE,
@@ -86,8 +109,23 @@ static const struct row {
 	{ "check-only", 0, ID_CHECK_ONLY, NULL,
 	  "check both hosts, change nothing" },
 	{ "dry-run", 0, ID_CHECK_ONLY, NULL, NULL },
+	{ "nostart", 0, ID_NOSTART, NULL,
+	  "leave it stopped there, though it ran here" },
+	{ "rounds", 0, ID_ROUNDS, "N",
+	  "at most so many passes while it runs (10)" },
+	{ "noiter", 0, ID_NOITER, NULL, "one pass while it runs" },
+	{ "max-downtime", 0, ID_MAX_DOWNTIME, "SECONDS",
+	  "passes go on until the last is expected to take less (0.3)" },
+	{ "stop-timeout", 0, ID_STOP_TIMEOUT, "SECONDS",
+	  "time it gets to stop, then by force (60)" },
+	{ "nodeps", 'f', ID_NODEPS, "[LIST]",
+	  "checks that only warn: arch,bindmount,ip,mac,net,runtime" },
 	{ "take-back", 0, ID_TAKE_BACK, "SESSION",
 	  "un-retire it here: the other host is gone for good" },
+	{ "abort", 0, ID_ABORT, NULL,
+	  "give an unfinished move up, clean both hosts" },
+	{ "status", 0, ID_STATUS, NULL,
+	  "tell what is unfinished here, and how far it is; [CT ...]" },
 	{ "metadata", 0, ID_METADATA, "strict|warn",
 	  "what the other file system cannot hold is an error, or told" },
 
@@ -109,7 +147,15 @@ static const struct row {
 	  "with --probe-ciphers alone: print the name of the best, only" },
 	{ "agent", 0, ID_AGENT, "COMMAND",
 	  "how to start vzmigrate-agent there" },
-	{ "streams", 0, ID_STREAMS, "N", "data connections (this version: 1)" },
+	{ "streams", 0, ID_STREAMS, "N|auto",
+	  "connections that carry the copy (1 to 16)" },
+	{ "compress", 0, ID_COMPRESS, "[LEVEL]",
+	  "compress at one level, 1 to 19 (3); default: as it pays" },
+	{ "nocompress", 0, ID_NOCOMPRESS, NULL, "never compress" },
+	{ "limit-speed", 'l', ID_LIMIT, "RATE",
+	  "bytes per second at most, with K, M or G" },
+	{ "limit-cutover", 0, ID_LIMIT_CUTOVER, NULL,
+	  "the limit holds during the cut-over, too" },
 
 	{ "json", 0, ID_JSON, NULL, "progress and result as JSON on stdout" },
 	{ "quiet", 0, ID_QUIET, NULL,
@@ -123,19 +169,17 @@ static const struct row {
 
 	/* Accepted: what they ask for is so anyway. */
 	{ "ssh-mux", 0, ID_NONE, NULL, NULL },
-	{ "nodeps", 'f', ID_NODEPS, "[LIST]", NULL },
-	{ "nostart", 0, ID_NONE, NULL, NULL },
-	{ "nocompress", 0, ID_NONE, NULL, NULL },
+	{ "resume", 0, ID_NONE, NULL, NULL },
 	{ "whole-file", 'W', ID_NONE, NULL, NULL },
 	{ "batch", 'b', ID_NONE, NULL, NULL },
 
 	/* Refused: silence would be a wrong promise. */
 	{ "live", 0, ID_REFUSE, NULL,
-	  "this version moves stopped containers only; stop it and leave the "
-	  "option out" },
+	  "running processes are not carried over by this version; without "
+	  "the option it is stopped late and started there" },
 	{ "online", 0, ID_REFUSE, NULL,
-	  "this version moves stopped containers only; stop it and leave the "
-	  "option out" },
+	  "running processes are not carried over by this version; without "
+	  "the option it is stopped late and started there" },
 	{ "rsync", 0, ID_REFUSE, "OPTIONS",
 	  "rsync is not used; leave the option out" },
 	{ "compact", 'c', ID_REFUSE, NULL,
@@ -143,22 +187,15 @@ static const struct row {
 	  "cipher is given with --cipher" },
 	{ "snapshot", 's', ID_REFUSE, NULL,
 	  "it makes a ploop snapshot, and ploop is not moved by this version" },
-	{ "compress", 0, ID_REFUSE, NULL,
-	  "this version does not compress itself; --ssh=-C compresses in ssh" },
-	{ "limit-speed", 'l', ID_REFUSE, "BYTES",
-	  "the rate cannot be limited by this version; the ssh user is given "
-	  "as user@host or --ssh='-l user'" },
 	{ "timeout", 0, ID_REFUSE, "SECONDS",
 	  "use --ssh='-o ConnectTimeout=SECONDS'" },
 	{ "keep-images", 0, ID_REFUSE, NULL,
-	  "there are no images of a running container in this version" },
+	  "there are no images of running processes in this version" },
 	{ "keeper", 0, ID_REFUSE, "[ID]", "keeper containers are not made" },
-	{ "noiter", 0, ID_REFUSE, NULL,
-	  "this version moves stopped containers only, in one pass" },
 	{ "lazy", 0, ID_REFUSE, NULL,
-	  "this version moves stopped containers only" },
+	  "it is for running processes, which this version does not carry" },
 	{ "require-realtime", 0, ID_REFUSE, NULL,
-	  "this version moves stopped containers only" },
+	  "it is for running processes, which this version does not carry" },
 	{ "readonly", 0, ID_REFUSE, NULL,
 	  "the source cannot be left unlocked; use -r no" },
 	{ "nonsharedfs", 0, ID_REFUSE, NULL,
@@ -250,13 +287,14 @@ set_metadata(struct options *o, const struct row *r, const char *v,
 	return 0;
 }
 
-/* The checks that may be named here concern running containers, so leaving
- * them out changes nothing. */
+/* Some names are those of OpenVZ's tools; ipv6 is one that is not needed. */
 static int
 set_nodeps(struct options *o, const struct row *r, const char *v, struct err *e)
 {
-	static const char *const known[] = { "cpu", "cpu_check", "ipv6",
-					     "all" };
+	static const char *const known[] = {
+		"all", "arch", "bindmount", "cpu",     "cpu_check",
+		"ip",  "ipv6", "mac",	    "net", "runtime",
+	};
 	const char *p = v ? v : "all";
 
 	if (*p == '=') {
@@ -275,11 +313,32 @@ set_nodeps(struct options *o, const struct row *r, const char *v, struct err *e)
 		if (i == sizeof(known) / sizeof(known[0])) {
 			return bad_value(r, p,
 					 "is not a check that can be left out "
-					 "(cpu, ipv6, all)",
+					 "(all, arch, bindmount, ip, mac, net, "
+					 "runtime)",
 					 e);
 		}
 		p += n + (p[n] == ',');
 	}
+	return 0;
+}
+
+static int
+set_streams(struct options *o, const struct row *r, const char *v,
+	    struct err *e)
+{
+	int n = 0;
+	unsigned count = 0;
+
+	if (strcmp(v, "auto") == 0) {
+		o->streams = 0;
+		return 0;
+	}
+	if (*v < '1' || *v > '9' || sscanf(v, "%3u%n", &count, &n) != 1 ||
+	    v[n] || count > FEED_STREAMS_MAX) {
+		return bad_value(r, v,
+				 "is neither a number of 1 to 16 nor auto", e);
+	}
+	o->streams = count;
 	return 0;
 }
 
@@ -293,30 +352,106 @@ set_allow(struct options *o, const struct row *r, const char *v, struct err *e)
 	return 0;
 }
 
+/* Whole seconds from 1 to `max`, into milliseconds. */
+static int
+set_seconds(const struct row *r, const char *v, int max, int64_t *ms,
+	    struct err *e)
+{
+	int n = 0, s = 0;
+
+	if (sscanf(v, "%6d%n", &s, &n) != 1 || v[n] || s < 1 || s > max) {
+		char why[64];
+
+		snprintf(why, sizeof(why), "is not a time of 1 to %d seconds",
+			 max);
+		return bad_value(r, v, why, e);
+	}
+	*ms = (int64_t)s * 1000;
+	return 0;
+}
+
 /* Seconds with a fraction; a comma is none, whatever the locale. */
 static int
-set_probe(struct options *o, const struct row *r, const char *v, struct err *e)
+set_time(const struct row *r, const char *v, int64_t min_ms, int64_t max_ms,
+	 int64_t *to_ms, struct err *e)
 {
 	int whole, n = 0;
 	unsigned ms = 0, scale = 100;
+	char why[80];
 
-	if (!v) {
-		o->probe_ms = PROBE_BUDGET_MS;
-		return 0;
-	}
 	if (*v >= '0' && *v <= '9' && sscanf(v, "%4d%n", &whole, &n) == 1) {
 		n += v[n] == '.';
 		for (; v[n] >= '0' && v[n] <= '9'; n++, scale /= 10) {
 			ms += (unsigned)(v[n] - '0') * scale;
 		}
-		o->probe_ms = (int64_t)whole * 1000 + ms;
+		*to_ms = (int64_t)whole * 1000 + ms;
 	}
-	if (!n || v[n] || o->probe_ms < PROBE_MIN_MS ||
-	    o->probe_ms > PROBE_MAX_MS) {
-		return bad_value(r, v, "is not a time of 0.1 to 600 seconds",
-				 e);
+	if (n && !v[n] && *to_ms >= min_ms && *to_ms <= max_ms) {
+		return 0;
 	}
+	/* Not %g, which writes a comma in some locales. */
+	snprintf(why, sizeof(why), "is not a time of %lld.%lld to %lld seconds",
+		 (long long)min_ms / 1000, (long long)min_ms % 1000 / 100,
+		 (long long)max_ms / 1000);
+	return bad_value(r, v, why, e);
+}
+
+static int
+set_probe(struct options *o, const struct row *r, const char *v, struct err *e)
+{
+	if (!v) {
+		o->probe_ms = PROBE_BUDGET_MS;
+		return 0;
+	}
+	return set_time(r, v, PROBE_MIN_MS, PROBE_MAX_MS, &o->probe_ms, e);
+}
+
+static int
+set_rounds(struct options *o, const struct row *r, const char *v, struct err *e)
+{
+	int n = 0, passes = 0;
+
+	if (sscanf(v, "%4d%n", &passes, &n) != 1 || v[n] || passes < 1 ||
+	    passes > ROUNDS_MAX) {
+		char why[64];
+
+		snprintf(why, sizeof(why), "is not a number from 1 to %d",
+			 ROUNDS_MAX);
+		return bad_value(r, v, why, e);
+	}
+	o->plan.rounds.max_rounds = (unsigned)passes;
 	return 0;
+}
+
+static int
+set_compress(struct options *o, const struct row *r, const char *v,
+	     struct err *e)
+{
+	char *end;
+	long level = COMPRESS_DEFAULT;
+
+	if (v) {
+		level = *v >= '0' && *v <= '9' ? strtol(v, &end, 10) : 0;
+		if (level < 1 || level > ZFRAME_LEVEL_MAX || *end) {
+			return bad_value(r, v, "is not a level of 1 to 19", e);
+		}
+	}
+	o->plan.compress = (int)level;
+	return 0;
+}
+
+static int
+set_limit(struct options *o, const struct row *r, const char *v, struct err *e)
+{
+	char name[64];
+	int rc = srccontrol_rate(v, shown(r, name), &o->plan.limit_speed, e);
+
+	/* ssh's -l is another one. */
+	return rc < 0 ? err_recode(e, rc,
+				   "%s: '%s' is not a rate (a user is given as "
+				   "user@host)",
+				   name, v)
+		      : 0;
 }
 
 /* Options whose meaning is in ssh/: the error gets the option's name. */
@@ -413,17 +548,41 @@ act(struct options *o, struct plan_ct *new, const struct row *r, char *v,
 	case ID_SSH_CONFIG:
 		return set_ssh(o, r, v, e);
 	case ID_STREAMS:
-		return strcmp(v, "1") == 0
-			       ? 0
-			       : bad_value(r, v,
-					   "is not possible: this version "
-					   "uses 1 connection",
-					   e);
+		return set_streams(o, r, v, e);
+	case ID_COMPRESS:
+		return set_compress(o, r, v, e);
+	case ID_NOCOMPRESS:
+		o->plan.compress = COMPRESS_OFF;
+		break;
+	case ID_LIMIT:
+		return set_limit(o, r, v, e);
+	case ID_LIMIT_CUTOVER:
+		o->plan.limit_cutover = true;
+		break;
 	case ID_KEEP_DST:
 		o->plan.keep_dst = true;
 		break;
+	case ID_NOSTART:
+		o->plan.nostart = true;
+		break;
+	case ID_ROUNDS:
+		return set_rounds(o, r, v, e);
+	case ID_NOITER:
+		o->plan.rounds.max_rounds = 1;
+		break;
+	case ID_MAX_DOWNTIME:
+		return set_time(r, v, DOWNTIME_MIN_MS, DOWNTIME_MAX_MS,
+				&o->plan.rounds.target_ms, e);
+	case ID_STOP_TIMEOUT:
+		return set_seconds(r, v, STOP_MAX_S, &o->plan.stop_ms, e);
 	case ID_CHECK_ONLY:
 		o->plan.check_only = true;
+		break;
+	case ID_STATUS:
+		o->status = true;
+		break;
+	case ID_ABORT:
+		o->abort = true;
 		break;
 	case ID_JSON:
 		o->json = true;
@@ -590,10 +749,33 @@ set_new(struct options *o, const struct plan_ct *new, struct err *e)
 }
 
 static int
+parse_cts(char **words, int n, struct options *o, struct err *e)
+{
+	int rc = 0;
+
+	if (n > OPTIONS_CTS_MAX) {
+		return err_set(e, E_USAGE, "more than %d containers",
+			       OPTIONS_CTS_MAX);
+	}
+	o->cts = n ? calloc((size_t)n, sizeof(*o->cts)) : NULL;
+	if (n && !o->cts) {
+		return err_nomem(e);
+	}
+	for (int i = 0; i < n && rc == 0; i++) {
+		rc = plan_ct_parse(&o->cts[o->ncts++], words[i], o->plan.kind,
+				   e);
+	}
+	return rc;
+}
+
+static int
 parse_words(int argc, char **argv, struct options *o, struct err *e)
 {
 	int n = argc - optind, rc;
 
+	if (o->status) {
+		return parse_cts(argv + optind, n, o, e);
+	}
 	if (n < 1) {
 		return err_set(e, E_USAGE,
 			       "the destination is missing (vzmigrate --help "
@@ -612,19 +794,7 @@ parse_words(int argc, char **argv, struct options *o, struct err *e)
 			       "the container is missing (vzmigrate --help "
 			       "tells more)");
 	}
-	if (n - 1 > OPTIONS_CTS_MAX) {
-		return err_set(e, E_USAGE, "more than %d containers",
-			       OPTIONS_CTS_MAX);
-	}
-	o->cts = calloc((size_t)n - 1, sizeof(*o->cts));
-	if (!o->cts) {
-		return err_nomem(e);
-	}
-	for (int i = 1; i < n && rc == 0; i++) {
-		rc = plan_ct_parse(&o->cts[o->ncts++], argv[optind + i],
-				   o->plan.kind, e);
-	}
-	return rc;
+	return parse_cts(argv + optind + 1, n - 1, o, e);
 }
 
 static int
@@ -638,6 +808,10 @@ check_together(const struct options *o, struct err *e)
 		return err_set(e, E_USAGE,
 			       "--take-back connects to no host, so "
 			       "--probe-ciphers has nothing to measure");
+	}
+	if (o->take_back && o->abort) {
+		return err_set(e, E_USAGE,
+			       "--take-back and --abort exclude each other");
 	}
 	if (o->take_back && o->ncts > 1) {
 		return err_set(e, E_USAGE,
@@ -667,7 +841,13 @@ options_parse(int argc, char **argv, struct options *o, struct err *e)
 	struct plan_ct new = { 0 }; /* borrowed words */
 	int rc;
 
-	*o = (struct options){ 0 };
+	*o = (struct options){
+		.plan.stop_ms = STOP_MS,
+		.plan.rounds = { .target_ms = DOWNTIME_MS,
+				 .max_rounds = ROUNDS,
+				 .max_ms = ROUNDS_MS },
+		.plan.compress = COMPRESS_AUTO,
+	};
 	rc = parse_vector(argc, argv, o, &new, e);
 	if (rc < 0 || o->action != OPTIONS_RUN) {
 		return rc;
@@ -700,7 +880,9 @@ options_help(FILE *to)
 	      "SRC_DIR[:DST_DIR] ...\n"
 	      "       vzmigrate --probe-ciphers[=SECONDS] [option ...] "
 	      "[user@]host\n"
-	      "Move stopped containers to another host over SSH.\n\n",
+	      "       vzmigrate --status [--json] [CT ...]\n"
+	      "Move containers to another host over SSH; one that runs is stopped "
+	      "late and started there.\n\n",
 	      to);
 	for (size_t i = 0; i < ROWS; i++) {
 		const struct row *r = &rows[i];

@@ -47,7 +47,10 @@ struct options {
 	const char *agent;     /* --agent, or NULL */
 	const char *take_back; /* --take-back: the session; or NULL */
 	bool print;	       /* --print: of the probe only the pick's name */
+	unsigned streams;      /* --streams; 0: as many as pay */
 	int64_t probe_ms; /* --probe-ciphers: time to measure; 0: not asked */
+	bool abort; /* --abort */
+	bool status; /* --status: `cts` are the words, there is no target */
 	bool json, quiet, times;
 	int verbose;
 };

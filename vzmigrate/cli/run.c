@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "cli/dial.h"
+#include "cli/dialmore.h"
 #include "cli/probing.h"
 #include "cli/signals.h"
 #include "migrate/src.h"
@@ -24,6 +25,9 @@
 #include "report/logfile.h"
 #include "report/progress.h"
 #include "report/summary.h"
+#include "wire/frame.h"
+#include "xfer/compress.h"
+#include "xfer/limit.h"
 
 #define GREETING_MS 10000
 #define KEEPALIVE_MS 5000
@@ -39,6 +43,8 @@ struct run {
 	struct dial *dial;
 	struct probing *probing; /* NULL: nothing is to be measured */
 	struct srcconn *conn;
+	struct compress *compress;
+	struct limit *limit;
 	unsigned long warned; /* warnings that a summary has told */
 };
 
@@ -67,8 +73,11 @@ on_signal(int signo, int count, void *arg)
 			   : signo == SIGTERM ? "SIGTERM"
 					      : "SIGHUP";
 	enum steps_step step = src_current_step();
+	const char *undo = src_current_undo();
 
-	if (count > 1) {
+	if (undo) {
+		log_warn("%s: already stopping (%s)", name, undo);
+	} else if (count > 1) {
 		log_warn("%s: already stopping (%s)", name, steps_name(step));
 	} else if (step >= STEP_RETIRE) {
 		log_warn("%s: too late to go back without asking the other "
@@ -97,6 +106,26 @@ open_agent(void *arg, bool must, struct bytechan **c, struct err *e)
 	int rc = r->probing && !must ? probing_run(r->probing, e) : 0;
 
 	return rc < 0 ? rc : dial_open(r->dial, must, c, e);
+}
+
+static int
+open_more(void *arg, const int *stop, struct bytechan **c, struct err *e)
+{
+	struct run *r = arg;
+	const struct msg_hello_reply *h = srcconn_hello(r->conn);
+
+	return dialmore_open(r->dial,
+			     !h		 ? HW_UNKNOWN
+			     : h->hw_aes ? HW_YES
+					 : HW_NO,
+			     stop, c, e);
+}
+
+static void
+more_used(void *arg, struct bytechan *c)
+{
+	(void)arg;
+	dialmore_used(c);
 }
 
 static void
@@ -153,6 +182,9 @@ start(struct run *r, struct err *e)
 		.dial = open_agent,
 		.explain = explain_agent,
 		.greeted = greeted_agent,
+		.more = open_more,
+		.more_used = more_used,
+		.streams = r->o->streams,
 		.greeting_ms = from_env("VZMIGRATE_GREETING_MS", GREETING_MS),
 		.keepalive_ms = (uint32_t)from_env("VZMIGRATE_KEEPALIVE_MS",
 						   KEEPALIVE_MS),
@@ -175,6 +207,13 @@ start(struct run *r, struct err *e)
 			return E_NOMEM;
 		}
 	}
+	r->compress = compress_new(r->plan.compress, e);
+	r->limit = r->compress ? limit_new(r->plan.limit_speed, e) : NULL;
+	if (!r->limit) {
+		return E_NOMEM;
+	}
+	c.caps = compress_wanted(r->compress) ? FRAME_CAP_ZSTD : 0;
+	c.limit = r->limit;
 	c.arg = r;
 	c.host = dial_host(r->dial);
 	r->conn = srcconn_new(&c, e);
@@ -188,6 +227,8 @@ stop(struct run *r)
 	srcconn_free(r->conn);
 	probing_free(r->probing);
 	dial_free(r->dial);
+	compress_free(r->compress);
+	limit_free(r->limit);
 	log_remove_sink(r->sink);
 	progress_free(r->progress);
 }
@@ -196,7 +237,7 @@ stop(struct run *r)
 
 static size_t
 fill_stages(const struct src_result *res,
-	    struct summary_stage st[STEP_LAST + 1])
+	    struct summary_stage st[STEP_LAST + 2])
 {
 	size_t n = 0;
 
@@ -208,10 +249,14 @@ fill_stages(const struct src_result *res,
 			};
 			if (i == STEP_PASSES) {
 				st[n].files = res->sent.proof.entries;
-				st[n].bytes = res->sent.bytes;
+				st[n].bytes = res->sent_bytes;
 			}
 			n++;
 		}
+	}
+	if (res->downtime_ms >= 0) {
+		st[n++] = (struct summary_stage){ .name = "downtime",
+						  .ms = res->downtime_ms };
 	}
 	return n;
 }
@@ -229,7 +274,7 @@ static void
 tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
      int rc, const struct err *e)
 {
-	struct summary_stage st[STEP_LAST + 1];
+	struct summary_stage st[STEP_LAST + 2];
 	struct summary s = SUMMARY_INIT;
 	struct dial_info info;
 	struct err out = { 0 };
@@ -243,12 +288,18 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 	s.new_ct =
 		res->new_id && strcmp(res->new_id, s.ct) ? res->new_id : NULL;
 	s.files = res->sent.proof.entries;
-	s.bytes = res->sent.bytes;
+	s.bytes = res->sent_bytes;
 	s.ms = res->ms;
 	s.copy_ms = res->step_ms[STEP_PASSES] + res->step_ms[STEP_FINAL];
-	s.passes = res->sent.proof.entries ? 1 : -1;
-	s.streams = info.cipher_c2s ? 1 : -1;
-	s.compress = "none";
+	s.downtime_ms = res->downtime_ms;
+	s.passes = res->passes ? (int)res->passes : -1;
+	if (res->passes > 1) {
+		s.resent = res->resent;
+		s.final_bytes = res->final_bytes;
+	}
+	s.streams = res->streams ? (int)res->streams : -1;
+	s.wire_bytes = res->wire_bytes;
+	s.compress = res->packed ? "zstd" : "none";
 	s.cipher = info.cipher_c2s;
 	s.mac = info.mac_c2s && strncmp(info.mac_c2s, "aead", 4) != 0
 			? info.mac_c2s
@@ -296,14 +347,15 @@ run_one(struct run *r, const struct src_env *env, const struct plan_ct *ct,
 	int rc;
 
 	progress_label(r->progress, ct->word);
-	rc = back ? src_take_back(env, ct, back, &res, e)
-		  : src_migrate(env, ct, &res, e);
+	rc = back	   ? src_take_back(env, ct, back, &res, e)
+	     : r->o->abort ? src_give_up(env, ct, &res, e)
+			   : src_migrate(env, ct, &res, e);
 
 	/* A failure's one line is the caller's, on stderr; the summary of one
 	 * that changed something, or for a program, comes before. */
-	if (rc == 0 && back) {
-		printf("vzmigrate: taken back CT %s: session=%s\n",
-		       res.id ? res.id : ct->word, res.session);
+	if (rc == 0 && (back || r->o->abort)) {
+		printf("vzmigrate: %s CT %s: session=%s\n",
+		       back ? "taken back" : "given up", res.id ? res.id : ct->word, res.session);
 		fflush(stdout);
 	} else if (rc == 0 || r->o->json) {
 		tell(r, ct, &res, rc, e);
@@ -365,6 +417,8 @@ run_all(const struct options *o, struct err *e)
 	env.conn = r.conn;
 	env.dest = dial_dest(r.dial);
 	env.progress = r.progress;
+	env.compress = r.compress;
+	env.limit = r.limit;
 	if (!env.log_dir) {
 		env.log_dir = LOGFILE_DIR;
 	}

@@ -38,6 +38,23 @@ ct_state_name(enum ct_state s)
 	return "unknown";
 }
 
+enum ct_state
+ct_state_of(const char *name)
+{
+	for (int s = CT_STOPPED; name && s <= CT_SUSPENDED; s++) {
+		if (strcmp(ct_state_name((enum ct_state)s), name) == 0) {
+			return (enum ct_state)s;
+		}
+	}
+	return CT_STOPPED;
+}
+
+bool
+ct_state_is_up(enum ct_state s)
+{
+	return s == CT_RUNNING || s == CT_FROZEN || s == CT_MOUNTED;
+}
+
 const char *
 ct_mark_name(enum ct_mark m)
 {
@@ -104,6 +121,27 @@ ct_finding_add(struct ct_findings *f, int code, bool warning, const char *fmt,
 	if (text) {
 		f->v[f->n++] = (struct ct_finding){ code, warning, text };
 	}
+}
+
+bool
+ct_nodeps(const struct ct_want *w, const char *check)
+{
+	return w->nodeps && (ct_in_list(w->nodeps, check) ||
+			     ct_in_list(w->nodeps, "all"));
+}
+
+bool
+ct_in_list(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = list; p; p = strchr(p, ',')) {
+		p += *p == ',';
+		if (strncmp(p, word, n) == 0 && (p[n] == ',' || !p[n])) {
+			return true;
+		}
+	}
+	return false;
 }
 
 void

@@ -28,6 +28,20 @@ enum ct_state {
 /* "stopped", "running", ... */
 const char *ct_state_name(enum ct_state s);
 
+/* The state of that name; CT_STOPPED for any other word and NULL. */
+enum ct_state ct_state_of(const char *name);
+
+/* Whether something of it is up, which a move has to stop first. */
+bool ct_state_is_up(enum ct_state s);
+
+/* What tells one life of a container from the next. */
+struct ct_life {
+	enum ct_state state;
+	long init;	/* pid of its init, as this host sees it; 0: the kind
+			   cannot tell */
+	uint64_t since; /* when that process started, clock ticks since boot */
+};
+
 /* This host's settings; where a field is NULL the kind's default applies.
  * Borrowed strings. Environment of the command line and of the agent. */
 struct ct_host {
@@ -95,8 +109,16 @@ struct ct_want {
 	const char *new_root;	 /* or NULL */
 	const struct ct_file *files;
 	size_t nfiles;
-	bool retired_autostart; /* unused for now; autostart as in the config */
+	enum ct_state start; /* what it is to be there; 0: it stays stopped */
+	const char *nodeps;  /* --nodeps: checks that do not end the run; or
+				NULL */
 };
+
+/* Whether the words of `list`, parted by commas, have `word`. */
+bool ct_in_list(const char *list, const char *word);
+
+/* Whether `check` is in w->nodeps, or "all" is. */
+bool ct_nodeps(const struct ct_want *w, const char *check);
 
 /* Where the container will live on the destination. All strings owned. */
 struct ct_place {
@@ -167,6 +189,27 @@ struct ct_kind {
 		      const char *tag, struct err *e);
 	int (*unretire)(const struct ct_host *h, const struct ct *c,
 			const char *tag, struct err *e);
+	/* ---- both: what is up. NULL where the kind has no runtime ---- */
+	/* The state and, where it runs, its init. */
+	int (*life)(const struct ct_host *h, const struct ct *c,
+		    struct ct_life *l, struct err *e);
+	/* Bring it down, whatever is up of it: asked nicely and given `ms`
+	 * milliseconds, then as the runtime does when told to hurry; with 0 at
+	 * once so. The runtime's lock is the caller's. 0: seen stopped;
+	 * E_STOP. */
+	int (*stop)(const struct ct_host *h, const struct ct *c, int64_t ms,
+		    struct err *e);
+	/* Bring a stopped one into the state `to`: CT_RUNNING, CT_FROZEN or
+	 * CT_MOUNTED; one that is there already stays so. The runtime's lock
+	 * is the caller's. 0: seen in that state, or (CT_RUNNING) the runtime
+	 * said that it started; E_START. */
+	int (*start)(const struct ct_host *h, const struct ct *c,
+		     enum ct_state to, struct err *e);
+	/* The runtime cannot stop one that is blocked: so it is stopped first,
+	 * and its lock keeps others from a start meanwhile. */
+	bool stop_first;
+
+	/* ---- source again ---- */
 	/* After a retire: delete tree, configuration and what belongs to it. */
 	int (*destroy)(const struct ct_host *h, const struct ct *c,
 		       struct err *e);

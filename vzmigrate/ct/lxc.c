@@ -138,9 +138,9 @@ lxc_disk_lock(const struct ct_host *h, const char *name, int *fd, struct err *e)
 	return 0;
 }
 
-/* The word lxc-info prints. */
-static int
-parse_state(const char *out, const char *name, enum ct_state *s, struct err *e)
+int
+lxc_parse_state(const char *out, const char *name, enum ct_state *s,
+		struct err *e)
 {
 	static const struct {
 		const char *word;
@@ -183,24 +183,42 @@ config_name(const char *dir)
 }
 
 int
+lxc_rcfile(const struct ct_host *h, const char *name, char **file,
+	   struct err *e)
+{
+	cleanup(free_ptr) char *dir = lxc_dir(h, name, e);
+	const char *conf = dir ? config_name(dir) : NULL;
+
+	*file = NULL;
+	if (!dir) {
+		return e ? e->code : E_NOMEM;
+	}
+	if (!conf || strcmp(conf, LXC_CONFIG) == 0) {
+		return 0;
+	}
+	*file = io_asprintf(e, "%s/%s", dir, conf);
+	return *file ? 0 : E_NOMEM;
+}
+
+int
 lxc_ask_state(const struct ct_host *h, const char *name, enum ct_state *s,
 	      struct err *e)
 {
 	cleanup(free_ptr) char *path = lxc_path(h, e);
-	cleanup(free_ptr) char *dir = path ? lxc_dir(h, name, e) : NULL;
 	cleanup(free_ptr) char *rc_file = NULL;
 	cleanup(child_result_fini) struct child_result r = { 0 };
 	const char *argv[] = { "lxc-info", "-P", path, "-n", name,
 			       "-s",	   "-H", NULL, NULL, NULL };
-	const char *conf;
 	int rc;
 
-	if (!dir) {
+	if (!path) {
 		return e ? e->code : E_NOMEM;
 	}
-	conf = config_name(dir);
-	if (conf && strcmp(conf, LXC_CONFIG) != 0) {
-		rc_file = io_asprintf(e, "%s/%s", dir, conf);
+	rc = lxc_rcfile(h, name, &rc_file, e);
+	if (rc < 0) {
+		return rc;
+	}
+	if (rc_file) {
 		argv[7] = "--rcfile";
 		argv[8] = rc_file;
 	}
@@ -216,7 +234,7 @@ lxc_ask_state(const struct ct_host *h, const char *name, enum ct_state *s,
 			       name, buf_cstr(&r.out, NULL),
 			       buf_cstr(&r.err_out, NULL));
 	}
-	return parse_state(buf_cstr(&r.out, NULL), name, s, e);
+	return lxc_parse_state(buf_cstr(&r.out, NULL), name, s, e);
 }
 
 static int
@@ -447,6 +465,9 @@ const struct ct_kind lxc_kind = {
 	.unblock = lxc_unblock,
 	.retire = lxc_retire,
 	.unretire = lxc_unretire,
+	.life = lxcrun_life,
+	.stop = lxcrun_stop,
+	.start = lxcrun_start,
 	.destroy = lxc_destroy,
 	.place = lxcdst_place,
 	.check = lxcdst_check,

@@ -35,6 +35,23 @@ int lxc_disk_lock(const struct ct_host *h, const char *name, int *fd,
 int lxc_ask_state(const struct ct_host *h, const char *name, enum ct_state *s,
 		  struct err *e);
 
+/* The configuration's path where it has another name than the one that LXC
+ * looks for, for --rcfile; else NULL. `*file` is heap, the caller's. */
+int lxc_rcfile(const struct ct_host *h, const char *name, char **file,
+	       struct err *e);
+
+/* The rows for one that is up (lxcrun.c). */
+int lxcrun_life(const struct ct_host *h, const struct ct *c, struct ct_life *l,
+		struct err *e);
+int lxcrun_stop(const struct ct_host *h, const struct ct *c, int64_t ms,
+		struct err *e);
+int lxcrun_start(const struct ct_host *h, const struct ct *c, enum ct_state to,
+		 struct err *e);
+
+/* The word lxc-info prints, to a state. E_CONFIG. */
+int lxc_parse_state(const char *out, const char *name, enum ct_state *s,
+		    struct err *e);
+
 /* The kind's rows for the destination (lxcdst.c). */
 int lxcdst_place(const struct ct_host *h, const struct ct_want *w,
 		 struct ct_place *p, struct err *e);

@@ -237,7 +237,7 @@ lxcdst_check(const struct ct_host *h, const struct ct_want *w,
 			       "%s is the container's own tree, or inside it",
 			       p->tree);
 	}
-	return origin_check(w, f, e);
+	return origin_check(h, w, f, e);
 }
 
 /* "OCTAL:UID:GID" of the source's directory; only sane modes are taken. */

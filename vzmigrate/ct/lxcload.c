@@ -14,9 +14,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/child.h"
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "ct/ctfile.h"
+#include "ct/ctfits.h"
 #include "ct/ctholds.h"
 #include "ct/ctpath.h"
 #include "ct/kinds.h"
@@ -182,6 +184,25 @@ is_link(const char *key)
 	       n > 5 && strcmp(key + n - 5, ".link") == 0;
 }
 
+/* lxc.net.N.hwaddr, .ipv4.address and the older .ipv4; an x in a MAC is a
+ * digit that LXC chooses at the start. */
+static int
+address(struct load *l, const char *key, const char *value, struct err *e)
+{
+	const char *last = strrchr(key, '.');
+	bool ip = strcmp(last ? last : "", ".ipv4") == 0 ||
+		  strcmp(last ? last : "", ".ipv6") == 0 ||
+		  (last && strcmp(last, ".address") == 0);
+
+	if (!begins(key, "lxc.net") || !l->owned) {
+		return 0;
+	}
+	if (last && strcmp(last, ".hwaddr") == 0 && !strpbrk(value, "xX")) {
+		return origin_put(l->origin, "mac", NULL, value, e);
+	}
+	return ip ? origin_put(l->origin, "ip", NULL, value, e) : 0;
+}
+
 static int
 on_item(const char *key, const char *value, void *arg, struct err *e)
 {
@@ -201,6 +222,7 @@ on_item(const char *key, const char *value, void *arg, struct err *e)
 	} else if (strcmp(key, "lxc.idmap") == 0 ||
 		   strcmp(key, "lxc.id_map") == 0) {
 		l->idmap = true;
+		return origin_put(l->origin, "idmap", NULL, value, e);
 	} else if (strcmp(key, "lxc.include") == 0) {
 		return include(l, value, e);
 	} else if (strcmp(key, "lxc.mount.entry") == 0) {
@@ -219,7 +241,7 @@ on_item(const char *key, const char *value, void *arg, struct err *e)
 	} else if (is_link(key)) {
 		return need(l, "want", "bridge", value, e);
 	}
-	return 0;
+	return address(l, key, value, e);
 }
 
 /* An included file of the container's own is a configuration too, so the
@@ -567,6 +589,23 @@ read_tag(const char *dir, struct ct *c, struct err *e)
 }
 
 static int
+put_version(struct load *l, struct err *e)
+{
+	static const char *const argv[] = { "lxc-start", "--version", NULL };
+	cleanup(child_result_fini) struct child_result r = { 0 };
+	char value[64], *text;
+
+	if (child_run(&(struct child_cmd){ .argv = argv }, &r, NULL) < 0 ||
+	    r.status != 0) {
+		return 0; /* whoever needs the tools says that they lack */
+	}
+	text = buf_cstr(&r.out, NULL);
+	snprintf(value, sizeof(value), "lxc %.*s",
+		 text ? (int)strcspn(text, "\n") : 0, text ? text : "");
+	return origin_put(l->origin, "runtime", NULL, value, e);
+}
+
+static int
 put_origin(struct load *l, struct err *e)
 {
 	char mode[64];
@@ -590,6 +629,8 @@ put_origin(struct load *l, struct err *e)
 	if (rc == 0 && ctpath_is_dir(l->c->tree)) {
 		rc = origin_put_node(l->origin, l->c->tree, e);
 	}
+	rc = rc < 0 ? rc : ctfits_put(l->origin, e);
+	rc = rc < 0 ? rc : put_version(l, e);
 	return rc < 0 ? rc : origin_finish(l->c, l->origin, e);
 }
 

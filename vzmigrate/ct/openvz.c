@@ -23,6 +23,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "ct/ctfile.h"
+#include "ct/ctfits.h"
 #include "ct/ctholds.h"
 #include "ct/ctpath.h"
 #include "ct/kinds.h"
@@ -231,6 +232,34 @@ load_values(struct ct *c, const char *text, size_t len, struct err *e)
 	return rc < 0 ? rc : 0;
 }
 
+/* IP_ADDRESS="10.0.0.1 10.0.0.2", and what NETIF="ifname=eth0,bridge=br0,
+ * mac=00:18:51:...;ifname=..." names. */
+static int
+load_net(struct ct *c, const char *text, size_t len, struct buf *origin,
+	 struct err *e)
+{
+	cleanup(free_ptr) char *ips = NULL;
+	cleanup(free_ptr) char *netif = NULL;
+	char *save = NULL;
+	int rc = shconf_get(text, len, c->id, "IP_ADDRESS", c->id, &ips, e);
+
+	rc = rc < 0 ? rc
+		    : shconf_get(text, len, c->id, "NETIF", c->id, &netif, e);
+	for (char *p = ips ? strtok_r(ips, " \t", &save) : NULL; p && rc >= 0;
+	     p = strtok_r(NULL, " \t", &save)) {
+		rc = origin_put(origin, "ip", NULL, p, e);
+	}
+	for (char *p = netif ? strtok_r(netif, " \t,;", &save) : NULL;
+	     p && rc >= 0; p = strtok_r(NULL, " \t,;", &save)) {
+		if (strncmp(p, "mac=", 4) == 0 && p[4]) {
+			rc = origin_put(origin, "mac", NULL, p + 4, e);
+		} else if (strncmp(p, "bridge=", 7) == 0 && p[7]) {
+			rc = origin_put(origin, "want", "bridge", p + 7, e);
+		}
+	}
+	return rc < 0 ? rc : 0;
+}
+
 /* Quota and dump: what is left out, told. */
 static int
 note_rest(struct ct *c, const struct vzconf *v, struct err *e)
@@ -286,6 +315,7 @@ load_parts(const struct ct_host *h, struct ct *c, const char *conf,
 	len = c->files[0].len;
 	rc = vzconf_load(h, c->id, text, len, &v, e);
 	rc = rc < 0 ? rc : load_values(c, text, len, e);
+	rc = rc < 0 ? rc : load_net(c, text, len, &origin, e);
 	rc = rc < 0 ? rc : find_tree(c, &v, e);
 	rc = rc < 0 ? rc : load_actions(c, &v, &origin, e);
 	rc = rc < 0 ? rc : note_rest(c, &v, e);
@@ -293,6 +323,7 @@ load_parts(const struct ct_host *h, struct ct *c, const char *conf,
 	if (rc == 0 && ctpath_is_dir(c->tree)) {
 		rc = origin_put_node(&origin, c->tree, e);
 	}
+	rc = rc < 0 ? rc : ctfits_put(&origin, e);
 	rc = rc < 0 ? rc : origin_finish(c, &origin, e);
 	c->mount_root = steal_ptr(&v.root);
 	return rc;
@@ -601,6 +632,10 @@ const struct ct_kind openvz_kind = {
 	.unblock = openvz_unblock,
 	.retire = openvz_retire,
 	.unretire = openvz_unretire,
+	.life = openvzrun_life,
+	.stop = openvzrun_stop,
+	.start = openvzrun_start,
+	.stop_first = true,
 	.destroy = openvz_destroy,
 	.place = openvzdst_place,
 	.check = openvzdst_check,

@@ -248,7 +248,7 @@ openvzdst_check(const struct ct_host *h, const struct ct_want *w,
 			       "inside it",
 			       p->tree);
 	}
-	return origin_check(w, f, e);
+	return origin_check(h, w, f, e);
 }
 
 static int
@@ -258,7 +258,8 @@ plan_config(struct plan *m, struct err *e)
 	const struct ct_file *f = ctfile_find(w->files, w->nfiles, "config");
 	const char *text = f ? (const char *)f->data : NULL;
 	cleanup(free_ptr) char *veid = NULL;
-	struct shconf_edit ed[4];
+	cleanup(free_ptr) char *layout = NULL;
+	struct shconf_edit ed[5];
 	size_t n = 0;
 	int rc;
 
@@ -271,7 +272,14 @@ plan_config(struct plan *m, struct err *e)
 	if (w->new_name) {
 		ed[n++] = (struct shconf_edit){ "NAME", w->new_name };
 	}
-	rc = shconf_get(text, f->len, m->conf, "VEID", NULL, &veid, e);
+	rc = shconf_get(text, f->len, m->conf, "VE_LAYOUT", NULL, &layout, e);
+	if (rc == 0) {
+		/* vzctl writes it at the first start; then the file would not
+		 * be known as ours any more. */
+		ed[n++] = (struct shconf_edit){ "VE_LAYOUT", "simfs" };
+	}
+	rc = rc < 0 ? rc
+		    : shconf_get(text, f->len, m->conf, "VEID", NULL, &veid, e);
 	if (rc < 0) {
 		return rc;
 	}

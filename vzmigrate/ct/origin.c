@@ -16,6 +16,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "ct/ctfile.h"
+#include "ct/ctfits.h"
 #include "ct/ctpath.h"
 
 #define BOOT_ID "/proc/sys/kernel/random/boot_id"
@@ -235,32 +236,33 @@ origin_is_above(const struct ct_want *w, const char *path)
 	}
 }
 
+struct check {
+	const struct ct_host *h;
+	const struct ct_want *w;
+	struct ct_findings *f;
+};
+
 static int
 check_one(const char *key, const char *what, const char *value, void *arg,
 	  struct err *e)
 {
+	const struct check *c = arg;
 	bool need = strcmp(key, "need") == 0;
 	struct stat st;
 
 	(void)e;
-	if (!what || (*value == '/' && stat(value, &st) == 0)) {
+	if (!what) {
+		ctfits_check(c->h, c->w, key, value, c->f);
 		return 0;
 	}
 	if (strcmp(what, "bridge") == 0) {
-		char sys[300];
-
-		snprintf(sys, sizeof(sys), "/sys/class/net/%s", value);
-		if (!strchr(value, '/') && stat(sys, &st) == 0) {
-			return 0;
-		}
-		ct_finding_add(arg, E_CONFIG, true,
-			       "the network device %s that the configuration "
-			       "names is not there; make it before starting "
-			       "the container",
-			       value);
+		ctfits_check_device(c->w, value, c->f);
 		return 0;
 	}
-	ct_finding_add(arg, E_CONFIG, !need,
+	if (*value == '/' && stat(value, &st) == 0) {
+		return 0;
+	}
+	ct_finding_add(c->f, E_CONFIG, !need || ct_nodeps(c->w, "bindmount"),
 		       "the %s %s that the configuration uses is not there; "
 		       "it is shared with other containers and so not "
 		       "carried: copy it to the destination, or take it out "
@@ -270,7 +272,10 @@ check_one(const char *key, const char *what, const char *value, void *arg,
 }
 
 int
-origin_check(const struct ct_want *w, struct ct_findings *f, struct err *e)
+origin_check(const struct ct_host *h, const struct ct_want *w,
+	     struct ct_findings *f, struct err *e)
 {
-	return origin_each(w, check_one, f, e);
+	struct check c = { h, w, f };
+
+	return origin_each(w, check_one, &c, e);
 }

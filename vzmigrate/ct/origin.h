@@ -8,6 +8,10 @@
  *	dir	the container's directory, as spelled and as resolved
  *	tree	the tree, as spelled and as resolved
  *	mode	the directory's mode (octal), uid, gid
+ *	cgroup	"v1", "v2", "hybrid"
+ *	runtime	"lxc 5.0.2"
+ *	idmap	"u 0 100000 65536", as lxc.idmap has it
+ *	mac, ip	of the container's network; an address may have /LENGTH
  *	need	WHAT PATH: something shared that has to be there as well
  *	want	the same, where only a start without it would be poorer
  */
@@ -46,7 +50,8 @@ char *origin_get(const struct ct_want *w, const char *key, unsigned n);
 bool origin_is_above(const struct ct_want *w, const char *path);
 
 /* Look for everything under "need" (an error of E_CONFIG) and "want" (a
- * warning). */
-int origin_check(const struct ct_want *w, struct ct_findings *f, struct err *e);
+ * warning), and whether the other facts fit this host (ctfits). */
+int origin_check(const struct ct_host *h, const struct ct_want *w,
+		 struct ct_findings *f, struct err *e);
 
 #endif

@@ -79,6 +79,14 @@ void vzlock_release(const struct ct_host *h, const struct vzconf *v,
 int vzconf_status(const char *ctid, enum ct_state *s, bool *known,
 		  struct err *e);
 
+/* The kind's rows for one that is up (openvzrun.c). */
+int openvzrun_life(const struct ct_host *h, const struct ct *c,
+		   struct ct_life *l, struct err *e);
+int openvzrun_stop(const struct ct_host *h, const struct ct *c, int64_t ms,
+		   struct err *e);
+int openvzrun_start(const struct ct_host *h, const struct ct *c,
+		    enum ct_state to, struct err *e);
+
 /* The kind's rows for the destination (openvzdst.c). */
 int openvzdst_place(const struct ct_host *h, const struct ct_want *w,
 		    struct ct_place *p, struct err *e);

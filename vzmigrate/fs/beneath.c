@@ -185,7 +185,8 @@ beneath_open_reg(int dirfd, const char *name, int flags, struct statx *stx,
 			       escape_bytes(shown, sizeof(shown), name, len));
 	}
 	p = sys_openat2(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
-	if (p < 0 || statx(p, "", AT_EMPTY_PATH, STATX_BASIC_STATS, stx) < 0) {
+	if (p < 0 || statx(p, "", AT_EMPTY_PATH,
+			   STATX_BASIC_STATS | STATX_BTIME, stx) < 0) {
 		return fail(e, errno, name, len);
 	}
 	if (S_ISLNK(stx->stx_mode)) {

@@ -62,9 +62,9 @@ int beneath_open_own(int dirfd, const char *name, int flags, struct err *e);
 
 /*
  * Open the existing regular file `name` (as beneath_open, without O_CREAT)
- * and give its STATX_BASIC_STATS, taken from the same inode, in `*stx` (may be
- * NULL): saves the caller a system call. May block for as long as the kernel
- * lets somebody keep a lease on the file (45 s).
+ * and give its STATX_BASIC_STATS and STATX_BTIME, taken from the same inode,
+ * in `*stx` (may be NULL): saves the caller a system call. May block for as
+ * long as the kernel lets somebody keep a lease on the file (45 s).
  */
 int beneath_open_reg(int dirfd, const char *name, int flags, struct statx *stx,
 		     struct err *e);

@@ -26,6 +26,7 @@ struct dirnode {
 	struct dirnode *below;	  /* the scan's: next on its stack */
 	TAILQ_ENTRY(dirnode) lru; /* in dirpool.open while in_lru */
 	uint64_t dev, ino;	  /* once visited, to know it again */
+	void *user;		  /* the scan's caller's */
 	uint32_t id;		  /* the scan's, once visited */
 	uint32_t refs;		  /* itself while it waits or is visited, and
 				     each child's node */

@@ -195,32 +195,54 @@ change_projid(int fd, uint32_t projid, struct meta_loss *loss, struct err *e)
 	return refused(errnum, what, loss, e);
 }
 
-int
-iflags_begin(int fd, struct iflags_now *now, struct err *e)
+static int
+begin(int fd, uint32_t mask, struct iflags_now *now, struct err *e)
 {
 	now->flags = 0;
 	now->known = get_flags(fd, &now->flags) == 0;
-	if (!(now->flags & LOCKS)) {
+	if (!(now->flags & mask)) {
 		return 0;
 	}
-	if (set_flags(fd, now->flags & ~(uint32_t)LOCKS) < 0) {
-		return err_sys(e, errno,
-			       "cannot clear immutable or append-only");
+	if (set_flags(fd, now->flags & ~mask) < 0) {
+		return err_sys(e, errno, "cannot clear inode flags");
 	}
 	now->known = false; /* what became of them is to be looked at */
 	return 0;
 }
 
 int
-iflags_unlock(int fd, uint32_t *had, struct err *e)
+iflags_begin(int fd, struct iflags_now *now, struct err *e)
+{
+	return begin(fd, LOCKS, now, e);
+}
+
+int
+iflags_clear(int fd, uint32_t mask, uint32_t *had, struct err *e)
 {
 	struct iflags_now now;
-	int rc = iflags_begin(fd, &now, e);
+	int rc = begin(fd, mask, &now, e);
 
 	if (had) {
-		*had = rc == 0 ? now.flags & LOCKS : 0;
+		*had = rc == 0 ? now.flags & mask : 0;
 	}
 	return rc;
+}
+
+int
+iflags_add(int fd, uint32_t flags, struct err *e)
+{
+	uint32_t now;
+
+	if (get_flags(fd, &now) < 0 || set_flags(fd, now | flags) < 0) {
+		return err_sys(e, errno, "cannot set inode flags again");
+	}
+	return 0;
+}
+
+int
+iflags_unlock(int fd, uint32_t *had, struct err *e)
+{
+	return iflags_clear(fd, LOCKS, had, e);
 }
 
 int

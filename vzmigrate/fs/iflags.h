@@ -20,10 +20,16 @@ int iflags_read(int fd, uint32_t *flags, uint32_t *projid, struct err *e);
  * were set. 0 also where the file system has none. */
 int iflags_unlock(int fd, uint32_t *had, struct err *e);
 
+/* The same for the flags of `mask`. */
+int iflags_clear(int fd, uint32_t mask, uint32_t *had, struct err *e);
+
 /* While a file is empty: NOCOW and COMPR exactly, then the project id. What is
  * refused is E_UNSUPPORTED with META_STRICT and ignored with META_WARN. */
 int iflags_apply_early(int fd, uint32_t flags, uint32_t projid,
 		       struct meta_loss *loss, struct err *e);
+
+/* Set those of `flags` again that iflags_clear took away. */
+int iflags_add(int fd, uint32_t flags, struct err *e);
 
 /* As iflags_unlock, and tells in `*now` the flags that are left, or that they
  * are not known: for iflags_apply, which then need not ask. */

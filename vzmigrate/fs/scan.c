@@ -176,8 +176,8 @@ tell_mount(struct worker *w, const char *name, size_t len)
 /* Put a subdirectory into the batch. `fd` is -1, or an early opened
  * descriptor that is taken over. */
 static int
-add_dir(struct worker *w, struct dirnode *dir, const char *name, size_t len,
-	int fd, struct dirnode **batch)
+add_dir(struct worker *w, struct scan_dir *d, struct dirnode *dir,
+	const char *name, size_t len, int fd, struct dirnode **batch)
 {
 	struct dirnode *n = dirpool_node(dir, name, len, &w->err);
 
@@ -185,6 +185,7 @@ add_dir(struct worker *w, struct dirnode *dir, const char *name, size_t len,
 		close_fd(&fd);
 		return E_NOMEM;
 	}
+	n->user = d->child;
 	n->fd = fd;
 	n->covered = fd >= 0;
 	n->below = *batch;
@@ -216,6 +217,7 @@ covered(struct worker *w, struct scan_dir *d, struct dirnode *dir,
 		return fault(w, name, len, &w->err);
 	}
 	d->fd = at;
+	d->child = NULL;
 	rc = s->ops->on_entry(d, name, len, &stx, s->arg, &w->err);
 	d->fd = old;
 	if (rc != 0 || !S_ISDIR(stx.stx_mode)) {
@@ -225,7 +227,7 @@ covered(struct worker *w, struct scan_dir *d, struct dirnode *dir,
 	if (fd < 0) {
 		return fault(w, name, len, &w->err);
 	}
-	return add_dir(w, dir, name, len, fd, batch);
+	return add_dir(w, d, dir, name, len, fd, batch);
 }
 
 static int
@@ -248,11 +250,12 @@ entry(struct worker *w, struct scan_dir *d, struct dirnode *dir,
 	if (is_mount(dir, &stx)) {
 		return covered(w, d, dir, name, len, batch);
 	}
+	d->child = NULL;
 	rc = s->ops->on_entry(d, name, len, &stx, s->arg, &w->err);
 	if (rc != 0 || !S_ISDIR(stx.stx_mode)) {
 		return rc < 0 ? rc : 0;
 	}
-	return add_dir(w, dir, name, len, -1, batch);
+	return add_dir(w, d, dir, name, len, -1, batch);
 }
 
 /* --- one directory -------------------------------------------------------*/
@@ -452,6 +455,7 @@ visit(struct worker *w, struct dirnode *n)
 		return rc;
 	}
 	d.fd = n->fd;
+	d.user = n->user;
 	d.id = n->id;
 	d.parent = n->parent ? n->parent->id : n->id;
 	d.path = w->path;

@@ -28,7 +28,9 @@ struct scan_dir {
 	const char *path; /* relative to the root, '/'-joined, any length */
 	size_t path_len;
 	unsigned thread; /* 0 to threads - 1: which one calls */
-	void *user;	 /* set by on_dir for the calls that follow */
+	void *user;	 /* the caller's, for the calls that follow; on_dir
+			    finds what `child` was (NULL for the root) */
+	void *child;	 /* set by on_entry for a subdirectory: its `user` */
 };
 
 struct scan_ops {

@@ -179,6 +179,8 @@ dst_check(struct dst *d, const struct msg_check *m, struct msg_check_reply *r,
 	}
 	check_fs(d, m, r);
 	dst_want(d, &w);
+	w.start = (enum ct_state)m->start;
+	w.nodeps = m->nodeps;
 	dst_host(d, &h);
 	dst_place(d, &p);
 	return d->kind->check(&h, &w, &p, &r->findings, e);

@@ -15,6 +15,9 @@
  *		The tree is anywhere else (a kind may have a place in
  *		between), or unknown to the runtime: the client decides
  *		anew; both ways are open.
+ *	start without running or start-failed
+ *		It is committed, and may run: the client orders the start
+ *		again, which finds it running or starts it.
  *	undo without never
  *		Undone to the end: the order to go back had been given.
  *	abort without aborted
@@ -253,9 +256,11 @@ commit(struct dst *d, struct err *e)
 }
 
 static int
-take_over_reply(struct dst *d, struct msg_take_over_reply *r, struct err *e)
+take_over_reply(struct dst *d, struct msg_take_over_reply *r,
+		uint64_t since_ms, struct err *e)
 {
 	r->state = (uint8_t)dst_rec_state(&d->rec);
+	r->since_ms = since_ms;
 	r->tree = strdup(d->p.v[DP_PLACE_TREE]);
 	return r->tree ? 0 : err_nomem(e);
 }
@@ -265,6 +270,7 @@ dst_take_over(struct dst *d, const struct msg_take_over *m,
 	      struct msg_take_over_reply *r, struct err *e)
 {
 	cleanup(close_fd) int lock = -1;
+	uint64_t since_ms = MSG_UP_UNKNOWN;
 	int rc = dst_enter(d, &lock, e);
 
 	if (rc < 0) {
@@ -275,23 +281,23 @@ dst_take_over(struct dst *d, const struct msg_take_over *m,
 			       "the order is of epoch %u, the session's is %u",
 			       m->epoch, d->epoch);
 	}
-	if (m->start) {
-		return err_set(e, E_UNSUPPORTED,
-			       "this agent cannot start containers yet");
-	}
 	if (d->rec.state != MSG_DST_COMMITTED &&
+	    d->rec.state != MSG_DST_RUNNING &&
 	    d->rec.state != MSG_DST_FINISHED) {
 		rc = dst_rec_allows(&d->rec, EV_COMMIT, e);
 		if (rc == 0) {
 			rc = commit(d, e);
 		}
 	}
-	return rc < 0 ? rc : take_over_reply(d, r, e);
+	if (rc == 0 && m->start && d->rec.state == MSG_DST_COMMITTED) {
+		rc = dst_start(d, (enum ct_state)m->start, &since_ms, e);
+	}
+	return rc < 0 ? rc : take_over_reply(d, r, since_ms, e);
 }
 
 /* ---- undo ---- */
 
-/* A container that was started here owns its data, whoever started it. */
+/* A container that somebody else started here owns its data. */
 static int
 refuse_running(struct dst *d, const struct ct_host *h, struct err *e)
 {
@@ -329,7 +335,11 @@ check_not_running(struct dst *d, struct err *e)
 	dst_host(d, &h);
 	dst_place(d, &p);
 	rc = d->kind->registered(&h, &p, e);
-	return rc <= 0 ? rc : refuse_running(d, &h, e);
+	if (rc <= 0) {
+		return rc;
+	}
+	return dst_was_started(d) ? dst_stop_started(d, e)
+				  : refuse_running(d, &h, e);
 }
 
 /* Configuration away, tree back; may be repeated. */
@@ -373,13 +383,11 @@ undo_steps(struct dst *d, struct err *e)
 static int
 undo(struct dst *d, struct err *e)
 {
-	int rc = 0;
+	/* Again after a crash: a reboot may have started it. */
+	int rc = check_not_running(d, e);
 
-	if (!d->rec.undoing) {
-		rc = check_not_running(d, e);
-		if (rc == 0) {
-			rc = dst_event(d, EV_UNDO, NULL, 0, e);
-		}
+	if (rc == 0 && !d->rec.undoing) {
+		rc = dst_event(d, EV_UNDO, NULL, 0, e);
 	}
 	if (rc == 0) {
 		rc = undo_steps(d, e);
@@ -401,6 +409,7 @@ int
 dst_never(struct dst *d, struct msg_state *r, struct err *e)
 {
 	cleanup(close_fd) int lock = -1;
+	struct err why = { 0 };
 	int rc = dst_enter(d, &lock, e);
 
 	if (rc == 0) {
@@ -410,6 +419,11 @@ dst_never(struct dst *d, struct msg_state *r, struct err *e)
 		rc = undo(d, e);
 	} else if (rc == 0 && d->rec.state != MSG_DST_NEVER) {
 		rc = dst_event(d, EV_NEVER, NULL, 0, e);
+	}
+	/* It is decided; where the rest fails, the end of the session does
+	 * it. */
+	if (rc == 0 && dst_was_started(d) && dst_keep_aside(d, &why) < 0) {
+		log_warn("%s", why.text);
 	}
 	r->state = (uint8_t)dst_rec_state(&d->rec);
 	return rc;
@@ -448,7 +462,8 @@ abort_delete(struct dst *d, int *lock, struct err *e)
 	close(*lock);
 	*lock = -1;
 	if (placed) {
-		rc = dst_unstage(d, e);
+		rc = dst_was_started(d) ? dst_keep_aside(d, e) : 0;
+		rc = rc < 0 ? rc : dst_unstage(d, e);
 		if (rc == 0) {
 			rc = fault_point("dst.abort.unstaged", e);
 		}

@@ -26,6 +26,7 @@
 #include "base/fault.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "base/procid.h"
 #include "migrate/dst_int.h"
 #include "migrate/hostid.h"
 
@@ -197,29 +198,6 @@ raise_epoch(struct dst *d, struct err *e)
 
 /* ---- the old agent ---- */
 
-/* Start time of a process; 0 where it is gone. Its state letter (proc(5)) in
- * `*state`, which may be NULL. */
-static unsigned long long
-start_time(long pid, char *state)
-{
-	cleanup(free_ptr) char *text = NULL;
-	char path[64], *p;
-
-	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
-	if (io_read_file(AT_FDCWD, path, 4096, &text, NULL, NULL) < 0) {
-		return 0;
-	}
-	/* The command's name may hold blanks and parentheses. */
-	p = strrchr(text, ')');
-	if (p && state) {
-		*state = p[1] ? p[2] : '\0';
-	}
-	for (int field = 3; p && field <= 22; field++) {
-		p = strchr(p + 1, ' ');
-	}
-	return p ? strtoull(p + 1, NULL, 10) : 0;
-}
-
 static int
 self(struct agent *a, struct err *e)
 {
@@ -231,7 +209,7 @@ self(struct agent *a, struct err *e)
 	}
 	a->pidns[n] = '\0';
 	a->pid = (long)getpid();
-	a->start = start_time(a->pid, NULL);
+	a->start = procid_start(a->pid, NULL);
 	if (a->start == 0) {
 		return err_set(e, E_SYSTEM, "cannot read /proc/self/stat");
 	}
@@ -292,7 +270,7 @@ end_agent(struct dst *d, const struct agent *a, struct err *e)
 	}
 	/* The pidfd was there first: a process with the recorded start time
 	 * that is seen now is the one it refers to. */
-	if (start_time(a->pid, &state) != a->start) {
+	if (procid_start(a->pid, &state) != a->start) {
 		return 0;
 	}
 	log_info("ending the old agent of the session, process %ld", a->pid);
@@ -355,7 +333,7 @@ stopped_agent(struct dst *d, struct agent *old, struct err *e)
 	    strcmp(old->pidns, me.pidns) != 0) {
 		return rc < 0 ? rc : 0;
 	}
-	return start_time(old->pid, &state) == old->start &&
+	return procid_start(old->pid, &state) == old->start &&
 	       (state == 'T' || state == 't');
 }
 

@@ -36,6 +36,7 @@ struct dst {
 	bool other_words;    /* OPEN asked for another place than reserved */
 	char *source;	     /* for messages */
 	bool keep;	     /* --keep-dst */
+	bool told_aside;     /* where the tree that ran here is kept */
 	enum meta_policy policy;
 
 	struct ct_file *files; /* the CT's files; owned */
@@ -43,7 +44,9 @@ struct dst {
 	bool files_new; /* by PUT_FILE in this connection: not on disk yet */
 
 	int stagefd, treefd;   /* since RESERVE; else -1 */
-	struct receiver *recv; /* of the last pass */
+	struct receiver *recv; /* of the passes of this connection */
+	uint32_t pass;	       /* the last one that was begun */
+	bool final;	       /* and whether it is the final one */
 	bool receiving;	       /* between PASS_BEGIN and PASS_END */
 };
 
@@ -148,5 +151,21 @@ int dst_never(struct dst *d, struct msg_state *r, struct err *e);
 int dst_abort(struct dst *d, const struct msg_abort *m, struct msg_state *r,
 	      struct err *e);
 int dst_finish(struct dst *d, struct msg_state *r, struct err *e);
+
+/* ---- dst_start.c ---- */
+
+/* Under the session's lock, after `committed`: bring it into the state `want`
+ * and see that it lives. `*since_ms`: how long it is up already,
+ * MSG_UP_UNKNOWN where it was so before. E_START: it is stopped, as far as
+ * that could be done. Blocks for the start and LIFE_MS. */
+int dst_start(struct dst *d, enum ct_state want, uint64_t *since_ms,
+	      struct err *e);
+/* Whether it was started here by this session, or may have been. */
+bool dst_was_started(const struct dst *d);
+/* Stop at once what was started here. */
+int dst_stop_started(struct dst *d, struct err *e);
+/* The staging area, whose tree ran here, gets a name that nothing deletes.
+ * Idempotent; said in the log, which the client shows. */
+int dst_keep_aside(struct dst *d, struct err *e);
 
 #endif

@@ -284,5 +284,5 @@ dst_close(struct dst *d)
 	d->path = d->source = NULL;
 	d->kind = NULL;
 	d->epoch = 0;
-	d->open = d->other_words = false;
+	d->open = d->other_words = d->told_aside = false;
 }

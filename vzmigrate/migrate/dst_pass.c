@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * dst_pass: a pass over the staged tree, from the point of view of the
+ * dst_pass: the passes over the staged tree, from the point of view of the
  * session: where content goes, when it is on disk, and when it is proven.
- * State: d->recv, made for each pass on d->treefd.
+ * State: d->recv, made by pass 1 on d->treefd; later passes go on with it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -36,14 +36,18 @@ need_stage(struct dst *d, struct err *e)
 		       : err_set(e, E_STATE, "there is no staging area yet");
 }
 
+/* What the last pass wrote, where that is known. */
 static int
 sync_stage(struct dst *d, struct err *e)
 {
-	if (syncfs(d->treefd) < 0) {
-		return err_sys(e, errno, "cannot sync the file system of %s",
-			       d->p.v[DP_PLACE_STAGE_DIR]);
+	int rc = 0;
+
+	if (d->recv) {
+		rc = recv_sync(d->recv, e);
+	} else if (syncfs(d->treefd) < 0) {
+		rc = err_sys(e, errno, "cannot sync");
 	}
-	return 0;
+	return rc < 0 ? err_wrap(e, "%s", d->p.v[DP_PLACE_STAGE_DIR]) : 0;
 }
 
 /* Whatever an earlier run left in the tree is not trusted. */
@@ -66,37 +70,65 @@ empty_tree(struct dst *d, struct err *e)
 	return 0;
 }
 
+/* Pass 1: the full copy, into an empty tree. */
+static int
+begin_first(struct dst *d, const struct msg_pass *m, struct err *e)
+{
+	const struct recv_opts o = { .policy = d->policy, .track = !m->final };
+	int rc = empty_tree(d, e);
+
+	if (rc == 0) {
+		rc = fault_point("dst.pass.emptied", e);
+	}
+	return rc < 0 ? rc
+		      : recv_new(d->treefd, d->opts.key(d->opts.arg), &o,
+				 &d->recv, e);
+}
+
+/* A later pass goes on with what this connection's passes before made. */
+static int
+check_number(struct dst *d, uint32_t number, struct err *e)
+{
+	if (number == 1) {
+		return 0;
+	}
+	if (!d->recv || d->receiving || number != d->pass + 1) {
+		return err_set(e, E_STATE,
+			       "pass %u cannot follow what was before", number);
+	}
+	return 0;
+}
+
 int
 dst_pass_begin(struct dst *d, const struct msg_pass *m, struct err *e)
 {
-	const struct recv_opts o = { .policy = d->policy };
 	char number[16];
 	const struct journal_field f = { "number", number };
 	int rc = need_stage(d, e);
 
+	rc = rc < 0 ? rc : check_number(d, m->number, e);
 	if (rc < 0) {
 		return rc;
 	}
-	if (m->number != 1) {
-		return err_set(e, E_UNSUPPORTED,
-			       "this agent knows one pass only");
+	if (m->number == 1) {
+		dst_pass_stop(d);
 	}
-	dst_pass_stop(d);
-	snprintf(number, sizeof(number), "%u", m->number);
-	rc = dst_event(d, EV_PASS, &f, 1, e);
-	if (rc == 0) {
-		rc = empty_tree(d, e);
-	}
-	if (rc == 0) {
-		rc = fault_point("dst.pass.emptied", e);
+	/* Nothing that the journal knows changes with a later pass over a tree
+	 * that was not proven; the container may be down meanwhile. */
+	if (m->number == 1 || d->rec.state != MSG_DST_RESERVED) {
+		snprintf(number, sizeof(number), "%u", m->number);
+		rc = dst_event(d, EV_PASS, &f, 1, e);
 	}
 	if (rc == 0) {
-		rc = recv_new(d->treefd, d->opts.key(d->opts.arg), &o, &d->recv,
-			      e);
+		rc = m->number == 1 ? begin_first(d, m, e)
+				    : recv_update(d->recv, e);
 	}
 	if (rc < 0) {
+		dst_pass_stop(d); /* nothing may follow but pass 1 */
 		return rc;
 	}
+	d->pass = m->number;
+	d->final = m->final;
 	d->opts.set_receiver(d->opts.arg, d->recv);
 	d->receiving = true;
 	log_info("pass %u begins", m->number);
@@ -132,8 +164,8 @@ dst_pass_end(struct dst *d, const struct msg_pass *m, struct msg_proof *p,
 {
 	int rc;
 
-	if (!d->receiving) {
-		return err_set(e, E_STATE, "no pass was begun");
+	if (!d->receiving || m->number != d->pass) {
+		return err_set(e, E_STATE, "pass %u was not begun", m->number);
 	}
 	d->opts.set_receiver(d->opts.arg, NULL);
 	d->receiving = false;
@@ -142,15 +174,16 @@ dst_pass_end(struct dst *d, const struct msg_pass *m, struct msg_proof *p,
 		rc = fault_point("dst.pass.finished", e);
 	}
 	/* A commit may follow a crash of this host, so nothing is called
-	 * proven that is not on disk. */
-	if (rc == 0) {
-		rc = sync_stage(d, e);
-	}
+	 * proven that is not on disk. Passes before the final one are for
+	 * SYNC, which the client asks for before it stops the container. */
 	if (rc == 0 && m->final) {
-		rc = recv_proof(d->recv, p, e);
+		rc = recv_prove(d->recv, p, e);
 		if (rc == 0) {
 			rc = proven(d, p, e);
 		}
+	}
+	if (rc < 0) {
+		dst_pass_stop(d);
 	}
 	if (rc == 0) {
 		log_info("pass %u ends: %llu entries, %llu bytes", m->number,
@@ -174,5 +207,13 @@ dst_pass_sync(struct dst *d, struct err *e)
 {
 	int rc = need_stage(d, e);
 
-	return rc < 0 ? rc : sync_stage(d, e);
+	if (rc == 0 && d->receiving) {
+		rc = err_set(e, E_STATE, "a pass is under way");
+	}
+	rc = rc < 0 ? rc : sync_stage(d, e);
+	/* The container still runs: what can be done before it is stopped. */
+	if (rc == 0 && d->recv && !d->final) {
+		rc = recv_read_back(d->recv, e);
+	}
+	return rc;
 }

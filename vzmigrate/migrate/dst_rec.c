@@ -33,6 +33,10 @@ static const struct {
 	[EV_COMMIT] = { "commit", S(PROVEN), STAY },
 	[EV_COMMIT_FAILED] = { "commit-failed", S(PROVEN), STAY },
 	[EV_COMMITTED] = { "committed", S(PROVEN), MSG_DST_COMMITTED },
+	[EV_START] = { "start", S(COMMITTED), STAY },
+	[EV_STARTED] = { "started", S(COMMITTED), STAY },
+	[EV_START_FAILED] = { "start-failed", S(COMMITTED), STAY },
+	[EV_RUNNING] = { "running", S(COMMITTED), MSG_DST_RUNNING },
 	[EV_UNDO] = { "undo", S(PROVEN) | S(COMMITTED), STAY },
 	[EV_NEVER] = { "never", S_ABORTABLE | S(COMMITTED), MSG_DST_NEVER },
 	[EV_ABORT] = { "abort", S_ABORTABLE, STAY },
@@ -171,6 +175,18 @@ obstacle(const struct dst_rec *r, enum dst_event ev)
 	case EV_COMMITTED:
 		if (!r->committing || r->undoing) {
 			return "no commit was begun";
+		}
+		break;
+	case EV_START:
+		if (r->undoing) {
+			return "it was promised that it never runs here";
+		}
+		break;
+	case EV_STARTED:
+	case EV_START_FAILED:
+	case EV_RUNNING:
+		if (r->undoing || !(r->starting || r->ran)) {
+			return "no start was begun";
 		}
 		break;
 	case EV_ABORT:
@@ -321,6 +337,18 @@ apply_flags(struct dst_rec *r, enum dst_event ev,
 		s = journal_get(jr, "btime");
 		snprintf(r->tree_btime, sizeof(r->tree_btime), "%s",
 			 s ? s : "");
+		break;
+	case EV_START:
+		r->starting = true;
+		break;
+	case EV_STARTED:
+	case EV_RUNNING:
+		r->ran = true;
+		r->starting = false;
+		break;
+	case EV_START_FAILED:
+		r->ran |= journal_get_u64(jr, "ran", 1) == 1;
+		r->starting = false;
 		break;
 	case EV_UNDO:
 		r->undoing = true;

@@ -19,6 +19,10 @@
  *	commit		ino btime: of the staged tree
  *	commit-failed	why
  *	committed
+ *	start		state: about to be started
+ *	started		state init since: the runtime says so
+ *	start-failed	why ran
+ *	running		it was seen to live
  *	undo		a commit is being undone
  *	never
  *	abort		keep
@@ -85,6 +89,10 @@ enum dst_event {
 	EV_COMMIT,
 	EV_COMMIT_FAILED,
 	EV_COMMITTED,
+	EV_START,
+	EV_STARTED,
+	EV_START_FAILED,
+	EV_RUNNING,
 	EV_UNDO,
 	EV_NEVER,
 	EV_ABORT,
@@ -115,6 +123,8 @@ struct dst_rec {
 	bool reserving;		  /* reserve without reserved */
 	bool committing;	  /* commit without committed */
 	bool undoing;		  /* undo without never */
+	bool starting;		  /* start without an outcome: it may run */
+	bool ran;		  /* it ran here for this session; stays */
 	bool aborting;		  /* abort without aborted or kept */
 	bool never;		  /* "never" was said; stays */
 	uint32_t epoch;		  /* of the last open */

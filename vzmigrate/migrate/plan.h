@@ -6,10 +6,12 @@
 #define MIGRATE_PLAN_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "ct/ct.h"
 #include "fs/meta.h"
+#include "migrate/rounds.h"
 
 /* What becomes of the source copy after success (-r). */
 enum plan_remove {
@@ -27,8 +29,14 @@ struct plan {
 	const char *nodeps; /* checks that are not to end the run, or NULL */
 	enum plan_remove remove;
 	enum meta_policy metadata; /* what cannot be held there */
+	bool nostart;		   /* leave it stopped there */
+	struct rounds_opts rounds; /* of passes while it runs */
+	int64_t stop_ms;	   /* to stop when asked; then by force */
 	bool keep_dst;		   /* leave the staging area after a failure */
 	bool check_only;	   /* stop after the checks */
+	int compress;		   /* COMPRESS_AUTO, or the level; 0: none */
+	uint64_t limit_speed;	   /* bytes per second; 0: no limit */
+	bool limit_cutover;	   /* it holds during the cut-over, too */
 };
 
 /* One container of the command line: CT[:NEWCT[:NEWPRIVATE[:NEWROOT]]], or

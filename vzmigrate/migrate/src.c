@@ -16,6 +16,8 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "migrate/srcpriv.h"
+#include "migrate/srcstatus.h"
+#include "track/ledger.h"
 
 /* For src_current_step, from the thread that waits for signals. */
 static int current_step;
@@ -25,6 +27,20 @@ src_current_step(void)
 {
 	return (enum steps_step)__atomic_load_n(&current_step,
 						__ATOMIC_RELAXED);
+}
+
+static const char *current_undo;
+
+const char *
+src_current_undo(void)
+{
+	return __atomic_load_n(&current_undo, __ATOMIC_RELAXED);
+}
+
+void
+src_set_undo(const char *what)
+{
+	__atomic_store_n(&current_undo, what, __ATOMIC_RELAXED);
 }
 
 int
@@ -44,6 +60,21 @@ end_step(struct src *m)
 	m->step_from_ms = now;
 }
 
+void
+src_note(const struct src *m, uint64_t files, uint64_t bytes)
+{
+	struct srcstatus_note n = { .step = m->step,
+				    .pass = m->pass,
+				    .files = files,
+				    .bytes = bytes,
+				    .total_files = m->total_files,
+				    .total_bytes = m->total_bytes };
+
+	if (m->s) {
+		srcstatus_put(m->s, &n);
+	}
+}
+
 static void
 begin_step(struct src *m, enum steps_step step)
 {
@@ -51,6 +82,7 @@ begin_step(struct src *m, enum steps_step step)
 	m->step = m->r->step = step;
 	__atomic_store_n(&current_step, (int)step, __ATOMIC_RELAXED);
 	log_info("%s: %s", m->want->word, steps_name(step));
+	src_note(m, 0, 0);
 }
 
 int
@@ -83,25 +115,6 @@ step_reserve(struct src *m, struct err *e)
 	return srcconn_plain(m->env->conn, MSG_RESERVE, e);
 }
 
-static int
-step_block(struct src *m, struct err *e)
-{
-	const struct ct_host *h = &m->env->plan->host;
-	enum ct_state s;
-	int rc = src_enter(m, STEP_STOP, e);
-
-	rc = rc < 0 ? rc : srcsession_set(m->s, STEPS_BLOCKING, NULL, e);
-	rc = rc < 0 ? rc : fault_point("src.block", e);
-	rc = rc < 0 ? rc : m->kind->block(h, &m->ct, e);
-	rc = rc < 0 ? rc : srcsession_set(m->s, STEPS_BLOCKED, NULL, e);
-	/* Look again: a start may have been faster. */
-	rc = rc < 0 ? rc : m->kind->state(h, &m->ct, &s, e);
-	if (rc == 0 && s != CT_STOPPED) {
-		rc = src_not_stopped(m, s, e);
-	}
-	return rc;
-}
-
 /* Steps 3 to 7: everything up to the proof. 1: only the checks were wanted. */
 static int
 copy_all(struct src *m, struct err *e)
@@ -112,7 +125,10 @@ copy_all(struct src *m, struct err *e)
 		return 1;
 	}
 	rc = rc < 0 ? rc : step_reserve(m, e);
-	rc = rc < 0 ? rc : step_block(m, e);
+	if (rc == 0 && ct_state_is_up(m->ct.state)) {
+		rc = src_rounds(m, e);
+	}
+	rc = rc < 0 ? rc : src_stop(m, e);
 	return rc < 0 ? rc : src_pass(m, e);
 }
 
@@ -362,6 +378,7 @@ finish_log(struct src *m, int rc, const struct err *e)
 	} else {
 		log_info("%s", m->r->checked  ? "checked"
 			       : m->take_back ? "taken back"
+			       : m->give_up   ? "given up"
 					      : "moved");
 	}
 	logfile_syslog_end(m->ct.id, m->env->dest, m->r->session, rc == 0,
@@ -372,8 +389,9 @@ finish_log(struct src *m, int rc, const struct err *e)
 	}
 }
 
+/* --take-back and --abort. */
 static int
-take_back(struct src *m, struct err *e)
+by_hand(struct src *m, struct err *e)
 {
 	int rc = src_enter(m, STEP_LOCK, e);
 
@@ -385,18 +403,19 @@ take_back(struct src *m, struct err *e)
 	}
 	if (rc == 1) {
 		m->r->id = strdup(m->ct.id);
-		rc = src_un_retire(m, e);
+		rc = m->give_up ? src_end_session(m, e) : src_un_retire(m, e);
 	}
-	return rc;
+	return rc < 0 && m->give_up ? fail(m, e) : rc;
 }
 
 static int
 whole(const struct src_env *env, const struct plan_ct *want,
-      const char *session, struct src_result *r, struct err *e)
+      const char *session, bool give_up, struct src_result *r, struct err *e)
 {
 	struct src m = { .env = env,
 			 .want = want,
 			 .take_back = session,
+			 .give_up = give_up,
 			 .r = r,
 			 .lockfd = -1,
 			 .log_sink = -1 };
@@ -405,8 +424,9 @@ whole(const struct src_env *env, const struct plan_ct *want,
 
 	memset(r, 0, sizeof(*r));
 	r->owner = STEPS_SOURCE;
+	r->downtime_ms = -1;
 	m.step_from_ms = from;
-	rc = session ? take_back(&m, e) : run(&m, e);
+	rc = session || give_up ? by_hand(&m, e) : run(&m, e);
 	if (m.s) {
 		r->owner = steps_owner(srcsession_state(m.s));
 		snprintf(r->session, sizeof(r->session), "%s",
@@ -415,7 +435,9 @@ whole(const struct src_env *env, const struct plan_ct *want,
 	end_step(&m);
 	r->ms = io_now_ms() - from;
 	finish_log(&m, rc, e);
+	srccontrol_close(m.control);
 	srcsession_close(m.s);
+	ledger_free(m.ledger);
 	if (m.locked) {
 		m.kind->unlock(&env->plan->host, &m.ct, m.lockfd);
 	}
@@ -429,14 +451,21 @@ int
 src_migrate(const struct src_env *env, const struct plan_ct *want,
 	    struct src_result *r, struct err *e)
 {
-	return whole(env, want, NULL, r, e);
+	return whole(env, want, NULL, false, r, e);
 }
 
 int
 src_take_back(const struct src_env *env, const struct plan_ct *want,
 	      const char *session, struct src_result *r, struct err *e)
 {
-	return whole(env, want, session, r, e);
+	return whole(env, want, session, false, r, e);
+}
+
+int
+src_give_up(const struct src_env *env, const struct plan_ct *want,
+	    struct src_result *r, struct err *e)
+{
+	return whole(env, want, NULL, true, r, e);
 }
 
 void

@@ -26,8 +26,10 @@ struct src_env {
 	const char *log_dir; /* where each migration's log goes; NULL:
 				none */
 	struct progress
-		*progress;	  /* paused; shown during the passes. Or NULL */
-	const volatile int *stop; /* set by a signal; or NULL */
+		*progress; /* paused; shown during the passes. Or NULL */
+	struct compress *compress; /* or NULL: nothing is compressed */
+	struct limit *limit;	   /* of the connection's rate; or NULL */
+	const volatile int *stop;  /* set by a signal; or NULL */
 	/* In doubt about the destination: so many attempts to reach it, the
 	 * first pause in ms; it doubles each time. */
 	unsigned tries;
@@ -50,9 +52,19 @@ struct src_result {
 	char *dst_tree;	 /* owned; NULL: not known */
 	char *kept;	 /* where the source copy is; owned; NULL: gone */
 	char *log_path;	 /* owned; or NULL */
-	struct send_result sent;
+	struct send_result sent; /* of the last pass */
+	unsigned passes;
+	uint64_t sent_bytes;  /* content, in all passes */
+	uint64_t resent;      /* of it after the first */
+	uint64_t final_bytes; /* sent, or read to compare, in the last */
+	/* Of its content frames: before compression, after it, and how many
+	 * were compressed. */
+	uint64_t raw_bytes, wire_bytes, packed;
+	unsigned streams; /* the most that carried it; 0: nothing was sent */
 	bool verified; /* the proof was compared in this run */
 	int64_t ms;    /* of the whole */
+	int64_t downtime_ms; /* from the order to stop until it was up there;
+				-1: not known, or it was not up */
 	int64_t step_ms[STEP_LAST + 1];
 };
 
@@ -74,10 +86,24 @@ int src_migrate(const struct src_env *env, const struct plan_ct *ct,
 int src_take_back(const struct src_env *env, const struct plan_ct *ct,
 		  const char *session, struct src_result *r, struct err *e);
 
+/*
+ * End the unfinished migration of `ct`: the source as it was, nothing left on
+ * the destination. E_NOT_FOUND where there is none; E_STATE where the
+ * destination has the container; E_UNKNOWN as src_migrate. Where only the
+ * destination cannot be reached the source is as it was, and the error says
+ * so. Blocks.
+ */
+int src_give_up(const struct src_env *env, const struct plan_ct *ct,
+		struct src_result *r, struct err *e);
+
 void src_result_fini(struct src_result *r);
 
 /* The step that is at work in this process, for a second signal; any thread.
  */
 enum steps_step src_current_step(void);
+
+/* What is being undone in this process, for the same: borrowed until the
+ * process ends; NULL: nothing. */
+const char *src_current_undo(void);
 
 #endif

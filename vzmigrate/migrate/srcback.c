@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/fault.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "migrate/srcpriv.h"
 
@@ -72,11 +73,18 @@ src_restore(struct src *m, struct err *e)
 			       m->ct.id, steps_state_name(state));
 	}
 	if (undo & STEPS_UNDO_UNRETIRE) {
+		src_set_undo("it is no longer marked as moved away");
 		rc = undo_unretire(m, e);
 	}
 	if (rc == 0 && (undo & STEPS_UNDO_UNBLOCK)) {
+		src_set_undo("it is made startable here again");
 		rc = undo_unblock(m, e);
 	}
+	if (rc == 0 && (undo & STEPS_UNDO_START)) {
+		src_set_undo("it is brought to what it was");
+		rc = src_start_again(m, e);
+	}
+	src_set_undo(NULL);
 	if (rc == 0) {
 		rc = srcsession_set(m->s, STEPS_RESTORED, NULL, e);
 	}
@@ -145,7 +153,9 @@ forget_there(struct src *m, bool reconnect)
 	} else {
 		/* Before it was asked anything, what an earlier run left
 		 * there is still there. */
-		there = there || srcsession_state(m->s) == STEPS_RESTORED;
+		there = there || m->taken_up ||
+			srcsession_state(m->s) == STEPS_RESTORED;
+		rc = there ? err_set(&e, E_CLOSED, "it was not asked") : 0;
 	}
 	if (rc < 0 && there) {
 		log_warn("%s keeps the staging area until the command is run "
@@ -180,7 +190,9 @@ src_roll_back(struct src *m, struct err *e)
 		return add_text(e, "the source could NOT be restored, run the "
 				   "same command again");
 	}
+	src_set_undo("what was made on the destination is removed");
 	forget_there(m, reconnect);
+	src_set_undo(NULL);
 	if (owed) {
 		log_info("the source is as it was");
 		add_text(e, "the source is as it was");
@@ -205,11 +217,20 @@ broken(struct src *m, struct err *e)
 	return AGAIN;
 }
 
+uint8_t
+src_wanted_there(const struct src *m)
+{
+	enum ct_state was = srcsession_was(m->s)->state;
+
+	return ct_state_is_up(was) && !m->env->plan->nostart ? (uint8_t)was : 0;
+}
+
 /* Order the commit; `why` keeps the agent's reason for refusing. */
 static int
 order(struct src *m, struct err *why, struct err *e)
 {
-	struct msg_take_over t = { .epoch = m->epoch, .start = false };
+	struct msg_take_over t = { .epoch = m->epoch,
+				   .start = src_wanted_there(m) };
 	struct msg_take_over_reply r = { 0 };
 	/* After a crash it may be half done; repeating it is harmless. */
 	int rc = m->kind->retire(&m->env->plan->host, &m->ct,
@@ -234,6 +255,10 @@ order(struct src *m, struct err *why, struct err *e)
 		return rc;
 	}
 	m->dst = (enum msg_dst_state)r.state;
+	if (m->down_ms && r.since_ms < INT64_MAX) {
+		m->r->downtime_ms =
+			io_now_ms() - (int64_t)r.since_ms - m->down_ms;
+	}
 	free(m->r->dst_tree);
 	m->r->dst_tree = r.tree ? strdup(r.tree) : NULL;
 	msg_take_over_reply_fini(&r);
@@ -289,7 +314,8 @@ go_back(struct src *m, const struct err *why, struct err *e)
 static int
 act(struct src *m, struct err *why, bool *done, struct err *e)
 {
-	enum steps_action a = steps_rerun(srcsession_state(m->s), m->dst);
+	enum steps_action a = steps_rerun(srcsession_state(m->s), m->dst,
+					  src_wanted_there(m) != 0);
 	int rc;
 
 	*done = false;
@@ -443,7 +469,8 @@ int
 src_resume(struct src *m, struct err *e)
 {
 	enum steps_state state = srcsession_state(m->s);
-	enum steps_action a = steps_rerun(state, m->dst);
+	enum steps_action a = steps_rerun(state, m->dst,
+					  src_wanted_there(m) != 0);
 	int rc;
 
 	if (state != STEPS_OPEN || m->dst != MSG_DST_NONE) {
@@ -471,37 +498,4 @@ src_resume(struct src *m, struct err *e)
 		rc = afresh(m, e);
 	}
 	return rc;
-}
-
-/* ---- by hand ---- */
-
-int
-src_un_retire(struct src *m, struct err *e)
-{
-	enum steps_state state = srcsession_state(m->s);
-	const char *hex = srcsession_hex(m->s);
-	int rc = 0;
-
-	m->hands_off = true;
-	if (strcmp(m->take_back, hex) != 0) {
-		return err_set(e, E_USAGE,
-			       "--take-back: the unfinished migration of %s is "
-			       "session %s, not '%s'",
-			       m->ct.id, hex, m->take_back);
-	}
-	if (steps_owner(state) == STEPS_DESTINATION) {
-		return err_set(e, E_STATE,
-			       "%s has taken %s over (session %s): it cannot "
-			       "be taken back",
-			       srcsession_facts(m->s)->dest, m->ct.id, hex);
-	}
-	log_warn("session %s is taken back in state '%s' without asking %s",
-		 hex, steps_state_name(state), srcsession_facts(m->s)->dest);
-	if (steps_owner(state) == STEPS_DOUBT) {
-		rc = srcsession_set(m->s, STEPS_NEVER, "taken back by hand", e);
-	}
-	rc = rc < 0 ? rc : src_restore(m, e);
-	return rc < 0 ? rc
-		      : srcsession_set(m->s, STEPS_GIVEN_UP,
-				       "taken back by hand", e);
 }

@@ -8,12 +8,15 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 
 #include "base/cleanup.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "fs/beneath.h"
 #include "migrate/srcpriv.h"
+
+#define CLOCK_MAX_S 5
 
 /* Whether `path` is `dir` or below it. */
 static bool
@@ -100,6 +103,64 @@ check_xattrs(const struct src *m, const struct send_survey *s,
 	}
 }
 
+/* By its state now; the one that counts is looked at before the stop. */
+static uint8_t
+wanted(const struct src *m)
+{
+	return ct_state_is_up(m->ct.state) && !m->env->plan->nostart
+		       ? (uint8_t)m->ct.state
+		       : 0;
+}
+
+static bool
+is_older(const char *a, const char *b)
+{
+	unsigned x[2] = { 0 }, y[2] = { 0 };
+
+	if (sscanf(a, "%u.%u", &x[0], &x[1]) < 1 ||
+	    sscanf(b, "%u.%u", &y[0], &y[1]) < 1) {
+		return false;
+	}
+	return x[0] != y[0] ? x[0] < y[0] : x[1] < y[1];
+}
+
+/* What both hosts are: processor, kernel, clock. */
+static void
+check_hosts(const struct src *m, struct ct_findings *f)
+{
+	const struct msg_hello_reply *there = srcconn_hello(m->env->conn);
+	const struct ct_want w = { .nodeps = m->env->plan->nodeps };
+	int64_t ahead = srcconn_ahead(m->env->conn);
+	struct utsname here;
+
+	if (m->kind->by_path || uname(&here) < 0) {
+		return; /* a directory runs nowhere */
+	}
+	if (strcmp(here.machine, there->machine) != 0) {
+		ct_finding_add(f, E_UNSUPPORTED,
+			       ct_nodeps(&w, "arch") || ct_nodeps(&w, "cpu") ||
+				       ct_nodeps(&w, "cpu_check"),
+			       "%s is %s and this host %s: programs of the "
+			       "container would not run there (--nodeps=arch "
+			       "goes without this check)",
+			       m->env->dest, there->machine, here.machine);
+	}
+	if (is_older(there->kernel, here.release)) {
+		ct_finding_add(f, E_CONFIG, true,
+			       "the kernel of %s (%s) is older than this "
+			       "host's (%s)",
+			       m->env->dest, there->kernel, here.release);
+	}
+	if (ahead > CLOCK_MAX_S || ahead < -CLOCK_MAX_S) {
+		ct_finding_add(f, E_CONFIG, true,
+			       "the clock of %s is %lld s %s this host's: set "
+			       "it, programs do not like jumps of time",
+			       m->env->dest,
+			       (long long)(ahead < 0 ? -ahead : ahead),
+			       ahead < 0 ? "behind" : "ahead of");
+	}
+}
+
 /* The destination's findings: room, features, what is in the way. */
 static int
 check_there(struct src *m, const struct send_survey *s, struct ct_findings *f,
@@ -109,7 +170,8 @@ check_there(struct src *m, const struct send_survey *s, struct ct_findings *f,
 			       .inodes = s->inodes,
 			       .caps = s->caps,
 			       .largest_file = s->largest,
-			       .nodeps = (char *)m->env->plan->nodeps };
+			       .nodeps = (char *)m->env->plan->nodeps,
+			       .start = wanted(m) };
 	struct msg_check_reply r = { 0 };
 	int rc = 0;
 
@@ -211,6 +273,7 @@ src_check(struct src *m, struct err *e)
 {
 	struct send_survey s = { 0 };
 	struct ct_findings f = { 0 };
+	bool wrong_place;
 	int rc = src_enter(m, STEP_CHECK, e);
 
 	if (rc < 0) {
@@ -220,9 +283,11 @@ src_check(struct src *m, struct err *e)
 		 m->place.id ? m->place.id : "?",
 		 m->place.tree ? m->place.tree : "?", m->env->dest);
 	check_here(m, &f);
+	wrong_place = f.n != 0;
+	check_hosts(m, &f);
 	/* What it is asked for decides nothing when the place is wrong. */
-	rc = f.n ? 0 : survey(m, &s, e);
-	if (rc == 0 && !f.n) {
+	rc = wrong_place ? 0 : survey(m, &s, e);
+	if (rc == 0 && !wrong_place) {
 		rc = check_there(m, &s, &f, e);
 	}
 	if (rc == 0) {

@@ -11,10 +11,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "xfer/send_streams.h"
 
 /* A dead peer is noticed by the link's keepalive; these only bound what an
  * agent that lives may take. */
@@ -28,9 +30,12 @@ struct srcconn {
 	struct link *link;	      /* NULL: not connected */
 	bool shield;		      /* srcconn_interrupt has no effect */
 	bool interrupted;	      /* it came */
+	struct send_streams *streams; /* NULL: not connected */
+	unsigned most;		      /* streams of earlier connections */
 	struct digest_key key;	      /* of this connection */
 	struct msg_hello_reply hello; /* of the last one; owned */
 	bool greeted;		      /* hello is filled */
+	int64_t ahead_s;	      /* its clock before ours, then */
 	bool remote;		      /* see srcconn_remote */
 };
 
@@ -79,6 +84,9 @@ srcconn_drop(struct srcconn *c)
 {
 	struct link *l = c->link;
 
+	c->most = srcconn_streams_most(c);
+	send_streams_free(c->streams);
+	c->streams = NULL;
 	set_link(c, NULL);
 	link_close(l);
 }
@@ -107,6 +115,12 @@ const struct msg_hello_reply *
 srcconn_hello(const struct srcconn *c)
 {
 	return c->greeted ? &c->hello : NULL;
+}
+
+int64_t
+srcconn_ahead(const struct srcconn *c)
+{
+	return c->ahead_s;
 }
 
 bool
@@ -158,8 +172,54 @@ same_host(struct srcconn *c, struct msg_hello_reply *hello, struct err *e)
 	}
 	msg_hello_reply_fini(&c->hello);
 	c->hello = *hello;
+	c->ahead_s = hello->time_s - (int64_t)time(NULL);
 	c->greeted = true;
 	return rc;
+}
+
+static int
+make_streams(struct srcconn *c, const struct link_opts *link, struct link *l,
+	     struct err *e)
+{
+	const struct send_streams_opts o = { .count = c->o.more ? c->o.streams
+								: 1,
+					     .dial = c->o.more,
+					     .dialled = c->o.more_used,
+					     .arg = c->o.arg,
+					     .link = *link };
+
+	c->streams = send_streams_new(l, &o, e);
+	return c->streams ? 0 : E_NOMEM;
+}
+
+void
+srcconn_streams_begin(struct srcconn *c, uint64_t bytes, uint64_t files)
+{
+	if (c->streams) {
+		send_streams_begin(c->streams, bytes, files);
+	}
+}
+
+void
+srcconn_streams_end(struct srcconn *c)
+{
+	if (c->streams) {
+		send_streams_end(c->streams);
+	}
+}
+
+unsigned
+srcconn_streams_now(struct srcconn *c)
+{
+	return c->streams ? send_streams_now(c->streams) : 0;
+}
+
+unsigned
+srcconn_streams_most(struct srcconn *c)
+{
+	unsigned n = c->streams ? send_streams_most(c->streams) : 0;
+
+	return n > c->most ? n : c->most;
 }
 
 static int
@@ -167,7 +227,9 @@ connect_anew(struct srcconn *c, struct err *e)
 {
 	struct link_opts o = { .greeting_ms = c->o.greeting_ms,
 			       .keepalive_ms = c->o.keepalive_ms,
-			       .host = c->o.host };
+			       .host = c->o.host,
+			       .caps = c->o.caps,
+			       .limit = c->o.limit };
 	struct msg_hello_reply hello = { 0 };
 	struct bytechan *chan = NULL;
 	struct link *l = NULL;
@@ -189,6 +251,7 @@ connect_anew(struct srcconn *c, struct err *e)
 		return e->code;
 	}
 	rc = same_host(c, &hello, e);
+	rc = rc < 0 ? rc : make_streams(c, &o, l, e);
 	if (rc < 0) {
 		link_close(l);
 		return rc;

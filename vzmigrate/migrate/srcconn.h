@@ -29,10 +29,18 @@ struct srcconn_opts {
 	/* The agent has greeted: from now on srcconn_interrupt is the way to
 	 * end a wait, and the connection outlives it. May be NULL. */
 	void (*greeted)(void *arg);
+	/* Data streams beside it, see struct send_streams_opts; their channels
+	 * come from `more` (NULL: there are none). */
+	unsigned streams;
+	int (*more)(void *arg, const int *stop, struct bytechan **c,
+		    struct err *e);
+	void (*more_used)(void *arg, struct bytechan *c); /* or NULL */
 	void *arg;	       /* for all; borrowed */
 	const char *host;      /* for messages; borrowed */
 	int64_t greeting_ms;   /* see link_opts */
 	uint32_t keepalive_ms; /* see link_opts */
+	uint32_t caps;	       /* see link_opts */
+	struct limit *limit;   /* see link_opts */
 	int64_t reply_ms;      /* longest wait for the reply to a request that
 				  takes no long work; 0: 2 minutes */
 };
@@ -61,9 +69,21 @@ const struct digest_key *srcconn_key(const struct srcconn *c);
  */
 const struct msg_hello_reply *srcconn_hello(const struct srcconn *c);
 
+/* Seconds that its clock was before ours at the greeting. */
+int64_t srcconn_ahead(const struct srcconn *c);
+
 /* Whether the last failed request was answered by the agent (true), or the
  * connection or we failed (false). */
 bool srcconn_remote(const struct srcconn *c);
+
+/* Content is about to be sent, so much of it (0: not known); it was sent. In
+ * between data streams are opened; they stay as long as the connection. */
+void srcconn_streams_begin(struct srcconn *c, uint64_t bytes, uint64_t files);
+void srcconn_streams_end(struct srcconn *c);
+/* Streams that carry now, and the most there ever were at once, the control
+ * stream among them; 0 before the first connection. */
+unsigned srcconn_streams_now(struct srcconn *c);
+unsigned srcconn_streams_most(struct srcconn *c);
 
 /* Make blocked and later requests fail with E_CANCELLED. Any thread; not for
  * a signal handler. */

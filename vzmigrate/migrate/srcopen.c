@@ -17,20 +17,6 @@
 /* ---- step 1: lock ---- */
 
 int
-src_not_stopped(const struct src *m, enum ct_state s, struct err *e)
-{
-	const char *how = s == CT_MOUNTED     ? "unmount it"
-			  : s == CT_SUSPENDED ? "resume and stop it"
-			  : s == CT_FROZEN    ? "unfreeze and stop it"
-					      : "stop it";
-
-	return err_set(e, E_STATE,
-		       "%s is %s: %s first, this version moves stopped "
-		       "containers only",
-		       m->ct.id, ct_state_name(s), how);
-}
-
-int
 src_load(struct src *m, const char *word, struct err *e)
 {
 	cleanup(free_ptr) char *copy = strdup(word);
@@ -53,8 +39,7 @@ src_load(struct src *m, const char *word, struct err *e)
 			       "session %s",
 			       m->ct.id, m->ct.tag ? m->ct.tag : "?");
 	}
-	return m->ct.state == CT_STOPPED ? 0
-					 : src_not_stopped(m, m->ct.state, e);
+	return src_may_move(m, m->ct.state, e);
 }
 
 static int
@@ -97,8 +82,8 @@ int
 src_lock_open(struct src *m, struct err *e)
 {
 	cleanup(free_ptr) char *kind = NULL, *id = NULL;
-	int rc = srcsession_find(m->want->word, m->env->plan->kind, &kind, &id,
-				 e);
+	int rc = srcsession_find(m->want->word, m->env->plan->kind, m->give_up,
+				 &kind, &id, e);
 
 	if (rc <= 0) {
 		return rc;
@@ -114,7 +99,8 @@ src_lock_open(struct src *m, struct err *e)
 	if (rc < 0) {
 		return rc;
 	}
-	if (!steps_is_open(srcsession_state(m->s))) {
+	if (!(m->give_up ? steps_is_unfinished(srcsession_state(m->s))
+			 : steps_is_open(srcsession_state(m->s)))) {
 		/* Another process ended it meanwhile. */
 		srcsession_close(m->s);
 		m->s = NULL;
@@ -296,7 +282,7 @@ check_destination(struct src *m, struct err *e)
 	if (state == STEPS_NEW || (f->dst_host && !strcmp(f->dst_host, hex))) {
 		return 0;
 	}
-	if (steps_is_open(state)) {
+	if (steps_is_open(state) || m->give_up) {
 		m->hands_off = true;
 		return err_set(e, E_BUSY,
 			       "%s is in migration session %s to %s, which is "
@@ -319,6 +305,7 @@ src_connect(struct src *m, struct err *e)
 	enum steps_state found = srcsession_state(m->s);
 	int rc = src_enter(m, STEP_CONNECT, e);
 
+	m->taken_up = found != STEPS_NEW;
 	if (rc == 0 && m->env->plan->check_only && steps_is_open(found)) {
 		m->hands_off = true;
 		return err_set(e, E_BUSY,

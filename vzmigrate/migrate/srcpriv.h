@@ -10,6 +10,7 @@
 
 #include "migrate/hostid.h"
 #include "migrate/src.h"
+#include "migrate/srccontrol.h"
 #include "report/logfile.h"
 
 /* One migration at work; lives on src_migrate's stack. */
@@ -24,6 +25,8 @@ struct src {
 	bool locked;  /* kind->lock succeeded */
 	struct srcsession *s;
 	const char *take_back; /* src_take_back's session; or NULL */
+	bool give_up;	       /* --abort */
+	bool taken_up;	       /* the session is an earlier run's */
 	bool hands_off;	       /* refused: not even undone */
 	bool want_back;	       /* the commit failed: do not order it again */
 	bool opened;	/* the agent has this session on this connection */
@@ -31,7 +34,13 @@ struct src {
 	enum msg_dst_state dst;	     /* the agent's last word on the session */
 	struct msg_open_reply place; /* of the last OPEN; owned */
 	uint32_t drop_flags;	     /* inode flags that mean nothing there */
+	bool tame;	       /* the tree is read through a tame view */
+	struct ledger *ledger; /* of the passes while it runs; NULL: none */
+	bool stop_ordered;		   /* by this process */
+	int64_t down_ms; /* when the stop was ordered; 0: it was not */
 	uint64_t total_files, total_bytes; /* as surveyed, for the display */
+	unsigned pass; /* the one under way, or the last */
+	struct srccontrol *control; /* NULL: not made yet, or not possible */
 	enum steps_step step;
 	int64_t step_from_ms;
 	struct logfile *log; /* or NULL */
@@ -41,6 +50,12 @@ struct src {
 /* Begin a step: times, log, progress, and whether a signal asks to stop
  * (E_CANCELLED). */
 int src_enter(struct src *m, enum steps_step step, struct err *e);
+
+/* For src_current_undo; a constant string. */
+void src_set_undo(const char *what);
+
+/* For --status, from outside: where it stands. One thread at a time. */
+void src_note(const struct src *m, uint64_t files, uint64_t bytes);
 
 /* E_CANCELLED where a signal came, else 0. */
 int src_stopped(const struct src *m, struct err *e);
@@ -52,15 +67,30 @@ int src_lock(struct src *m, struct err *e);
  * up, 0 there is none. */
 int src_lock_open(struct src *m, struct err *e);
 
-/* srcback.c: what src_take_back does, the container being locked. */
+/* srchand.c: what src_take_back and src_give_up do, the container being
+ * locked and its session open here. */
 int src_un_retire(struct src *m, struct err *e);
+int src_end_session(struct src *m, struct err *e);
 
 /* srcopen.c: step 2. The session is open on both hosts then; `dst` is known.
  */
 int src_connect(struct src *m, struct err *e);
 
-/* E_STATE: what to do with a container in state `s`. */
-int src_not_stopped(const struct src *m, enum ct_state s, struct err *e);
+/* E_STATE where a container in state `s` cannot be moved. */
+int src_may_move(const struct src *m, enum ct_state s, struct err *e);
+
+/* srcstop.c: the state now, and which life it is. */
+int src_life(const struct src *m, struct ct_life *l, struct err *e);
+
+/* srcstop.c: step 6: block a start here, and stop it; seen stopped. */
+int src_stop(struct src *m, struct err *e);
+
+/* srcstop.c: bring it to what it was before that. Idempotent. */
+int src_start_again(struct src *m, struct err *e);
+
+/* What it is to be on the destination: a state to bring it into, or 0 to
+ * leave it stopped. */
+uint8_t src_wanted_there(const struct src *m);
 
 /* Load the container `word` into m->ct, replacing what is there. */
 int src_load(struct src *m, const char *word, struct err *e);
@@ -97,8 +127,11 @@ int src_settle(struct src *m, struct err *e);
  * go on with the checks; 1: the destination has it; errors. */
 int src_resume(struct src *m, struct err *e);
 
-/* srcpass.c: steps 5 to 7 of a stopped container: one pass, and its proof;
- * state "proven". */
+/* srcpass.c: step 5 of one that is up: the passes while it runs. */
+int src_rounds(struct src *m, struct err *e);
+
+/* srcpass.c: the last pass, or the only one, and its proof; state "proven".
+ */
 int src_pass(struct src *m, struct err *e);
 
 /* srccheck.c: step 3, all findings reported. */

@@ -34,11 +34,14 @@ struct srcsession {
 	int parentfd;		/* STATE/source */
 	char *dirname;		/* KIND-ID; owned */
 	char *path;		/* the journal's, for messages; owned */
+	char *dir;		/* and its directory's; owned */
 	struct journal *j;	/* open and locked */
 	enum steps_state state; /* of the last record */
 	uint8_t id[MSG_ID_LEN];
 	char hex[SRCSESSION_HEX];  /* the same in hex */
 	struct srcsession_facts f; /* strings owned */
+	struct ct_life was;	   /* before it was stopped or blocked */
+	bool was_known;
 };
 
 /* The facts by their key in the record: one table for writing, reading,
@@ -119,6 +122,27 @@ from_hex(const char *hex, uint8_t id[MSG_ID_LEN])
 	return 0;
 }
 
+static void
+forget_was(struct srcsession *s)
+{
+	s->was = (struct ct_life){ .state = CT_STOPPED };
+	s->was_known = false;
+}
+
+static void
+replay_was(const struct journal_record *r, struct srcsession *s)
+{
+	const char *was = journal_get(r, "was");
+
+	if (!was || s->was_known) {
+		return;
+	}
+	s->was_known = true;
+	s->was.state = ct_state_of(was);
+	s->was.init = (long)journal_get_u64(r, "init", 0);
+	s->was.since = journal_get_u64(r, "since", 0);
+}
+
 static int
 replay_open(const struct journal_record *r, struct srcsession *s, struct err *e)
 {
@@ -129,6 +153,7 @@ replay_open(const struct journal_record *r, struct srcsession *s, struct err *e)
 			       (unsigned long long)r->seq);
 	}
 	to_hex(s->id, s->hex);
+	forget_was(s);
 	for (size_t i = 0; i < FACTS; i++) {
 		int rc = facts_set(&s->f, i, journal_get(r, facts[i].key), e);
 
@@ -152,6 +177,7 @@ replay(const struct journal_record *r, void *arg, struct err *e)
 			       steps_state_name(s->state));
 	}
 	s->state = (enum steps_state)state;
+	replay_was(r, s);
 	return s->state == STEPS_OPEN ? replay_open(r, s, e) : 0;
 }
 
@@ -203,6 +229,7 @@ session_free(struct srcsession *s)
 	facts_fini(&s->f);
 	free(s->dirname);
 	free(s->path);
+	free(s->dir);
 	free(s);
 }
 
@@ -228,12 +255,10 @@ session_new(struct err *e)
 static int
 open_dir(struct srcsession *s, bool make, struct err *e)
 {
-	cleanup(free_ptr) char *dir = NULL;
-
 	s->path = io_asprintf(e, "%s/source/%s/" JOURNAL, statedir_path(),
 			      s->dirname);
-	dir = io_asprintf(e, "%s/source/%s", statedir_path(), s->dirname);
-	if (!s->path || !dir) {
+	s->dir = io_asprintf(e, "%s/source/%s", statedir_path(), s->dirname);
+	if (!s->path || !s->dir) {
 		return E_NOMEM;
 	}
 	if (s->parentfd < 0) {
@@ -243,12 +268,12 @@ open_dir(struct srcsession *s, bool make, struct err *e)
 		}
 	}
 	if (make) {
-		s->dirfd = statedir_open_in(s->parentfd, s->dirname, dir, e);
+		s->dirfd = statedir_open_in(s->parentfd, s->dirname, s->dir, e);
 		return s->dirfd < 0 ? s->dirfd : 0;
 	}
 	s->dirfd = openat(s->parentfd, s->dirname,
 			  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return s->dirfd < 0 ? err_sys(e, errno, "cannot open %s", dir) : 0;
+	return s->dirfd < 0 ? err_sys(e, errno, "cannot open %s", s->dir) : 0;
 }
 
 /* ---- the interface ---- */
@@ -259,6 +284,7 @@ open_journal(struct srcsession *s, struct err *e)
 	int rc;
 
 	s->state = STEPS_NEW;
+	forget_was(s);
 	facts_fini(&s->f);
 	rc = digest_random(s->id, sizeof(s->id), e);
 	if (rc < 0) {
@@ -298,6 +324,18 @@ srcsession_open(const char *kind, const char *id, struct srcsession **out,
 		*out = steal_ptr(&s);
 	}
 	return rc;
+}
+
+int
+srcsession_dirfd(const struct srcsession *s)
+{
+	return s->dirfd;
+}
+
+const char *
+srcsession_dir(const struct srcsession *s)
+{
+	return s->dir;
 }
 
 enum steps_state
@@ -355,12 +393,13 @@ srcsession_begin(struct srcsession *s, const struct srcsession_facts *f,
 	log_debug("session %s: %s -> %s", s->hex, steps_state_name(s->state),
 		  steps_state_name(STEPS_OPEN));
 	s->state = STEPS_OPEN;
+	forget_was(s);
 	return 0;
 }
 
-int
-srcsession_set(struct srcsession *s, enum steps_state to, const char *why,
-	       struct err *e)
+static int
+set_state(struct srcsession *s, enum steps_state to,
+	  const struct journal_field *fields, size_t n, struct err *e)
 {
 	int rc;
 
@@ -369,8 +408,7 @@ srcsession_set(struct srcsession *s, enum steps_state to, const char *why,
 			       s->hex, steps_state_name(to),
 			       steps_state_name(s->state));
 	}
-	rc = journal_append(s->j, e, steps_state_name(to), "why", why,
-			    (char *)NULL);
+	rc = journal_append_fields(s->j, steps_state_name(to), fields, n, e);
 	if (rc < 0) {
 		return err_wrap(e, "session journal");
 	}
@@ -378,6 +416,43 @@ srcsession_set(struct srcsession *s, enum steps_state to, const char *why,
 		  steps_state_name(to));
 	s->state = to;
 	return 0;
+}
+
+int
+srcsession_set(struct srcsession *s, enum steps_state to, const char *why,
+	       struct err *e)
+{
+	const struct journal_field f = { "why", why };
+
+	return set_state(s, to, &f, why ? 1 : 0, e);
+}
+
+int
+srcsession_set_was(struct srcsession *s, enum steps_state to,
+		   const struct ct_life *was, struct err *e)
+{
+	char init[24], since[24];
+	const struct journal_field f[] = {
+		{ "was", ct_state_name(was->state) },
+		{ "init", init },
+		{ "since", since },
+	};
+	int rc;
+
+	snprintf(init, sizeof(init), "%ld", was->init);
+	snprintf(since, sizeof(since), "%llu", (unsigned long long)was->since);
+	rc = set_state(s, to, f, 3, e);
+	if (rc == 0 && !s->was_known) {
+		s->was = *was;
+		s->was_known = true;
+	}
+	return rc;
+}
+
+const struct ct_life *
+srcsession_was(const struct srcsession *s)
+{
+	return &s->was;
 }
 
 int
@@ -430,6 +505,7 @@ srcsession_close(struct srcsession *s)
 	    srcsession_put_away(s, &e) < 0) {
 		log_warn("%s", e.text);
 	}
+	unlinkat(s->dirfd, "status", 0); /* srcstatus */
 	if (s->j && journal_seq(s->j) == 0) {
 		unlinkat(s->dirfd, JOURNAL, 0);
 		unlinkat(s->dirfd, JOURNAL ".lock", 0);
@@ -488,7 +564,8 @@ peek(int parentfd, const char *name, struct srcsession **out, struct err *e)
 /* One directory of the search. */
 static int
 consider(int parentfd, const char *name, const char *word,
-	 const struct ct_kind *kind, char **kind_name, char **id, struct err *e)
+	 const struct ct_kind *kind, bool any, char **kind_name, char **id,
+	 struct err *e)
 {
 	cleanup(session_freep) struct srcsession *s = NULL;
 	const struct srcsession_facts *f;
@@ -501,7 +578,8 @@ consider(int parentfd, const char *name, const char *word,
 		err_clear(e);
 		return 0;
 	}
-	if (!s || !steps_is_open(s->state)) {
+	if (!s || !(any ? steps_is_unfinished(s->state)
+			: steps_is_open(s->state))) {
 		return 0;
 	}
 	f = &s->f;
@@ -529,8 +607,8 @@ close_dirp(DIR **d)
 }
 
 int
-srcsession_find(const char *word, const struct ct_kind *kind, char **kind_name,
-		char **id, struct err *e)
+srcsession_find(const char *word, const struct ct_kind *kind, bool any,
+		char **kind_name, char **id, struct err *e)
 {
 	cleanup(close_dirp) DIR *d = NULL;
 	struct dirent *de;
@@ -549,7 +627,7 @@ srcsession_find(const char *word, const struct ct_kind *kind, char **kind_name,
 	while (rc >= 0 && (de = readdir(d))) {
 		if (de->d_name[0] != '.') {
 			rc = consider(dirfd(d), de->d_name, word, kind,
-				      kind_name, id, e);
+				      any, kind_name, id, e);
 		}
 	}
 	if (rc < 0) {
@@ -559,4 +637,39 @@ srcsession_find(const char *word, const struct ct_kind *kind, char **kind_name,
 		return rc;
 	}
 	return *id ? 1 : 0;
+}
+
+int
+srcsession_each(const char *word, srcsession_fn *fn, void *arg, struct err *e)
+{
+	cleanup(close_dirp) DIR *d = NULL;
+	struct dirent *de;
+	int fd = statedir_open("source", e), rc = 0;
+
+	if (fd < 0) {
+		return fd;
+	}
+	d = fdopendir(fd);
+	if (!d) {
+		close(fd);
+		return err_sys(e, errno, "cannot list %s/source",
+			       statedir_path());
+	}
+	while (rc == 0 && (de = readdir(d))) {
+		cleanup(session_freep) struct srcsession *s = NULL;
+
+		if (de->d_name[0] == '.' ||
+		    peek(dirfd(d), de->d_name, &s, e) < 0) {
+			if (de->d_name[0] != '.') {
+				log_warn("%s", e->text);
+				err_clear(e);
+			}
+			continue;
+		}
+		if (s && steps_is_unfinished(s->state) && s->f.id &&
+		    s->f.kind && (!word || is_word(&s->f, word))) {
+			rc = fn(s, arg, e);
+		}
+	}
+	return rc;
 }

@@ -35,12 +35,19 @@ struct srcsession;
 
 /*
  * Look through all journals for a session that binds the container `word`
- * (steps_is_open) of `kind` (NULL: any), by its word, id, name, or path. 1
+ * (steps_is_open) of `kind` (NULL: any), by its word, id, name, or path; with
+ * `any` also for one that may only have left something on its destination. 1
  * with the kind's name and the id as owned strings; 0 where there is none;
  * E_USAGE where several kinds have one; E_CORRUPT, E_SYSTEM. Takes no lock.
  */
-int srcsession_find(const char *word, const struct ct_kind *kind,
+int srcsession_find(const char *word, const struct ct_kind *kind, bool any,
 		    char **kind_name, char **id, struct err *e);
+
+/* Every unfinished session, or those of `word`; the journal is only read, as
+ * it may be in use. A positive or negative return of `fn` ends the walk. */
+typedef int srcsession_fn(const struct srcsession *s, void *arg, struct err *e);
+int srcsession_each(const char *word, srcsession_fn *fn, void *arg,
+		    struct err *e);
 
 /*
  * Open and lock the journal of container `id` of `kind`, making an empty one
@@ -49,6 +56,11 @@ int srcsession_find(const char *word, const struct ct_kind *kind,
  */
 int srcsession_open(const char *kind, const char *id, struct srcsession **s,
 		    struct err *e);
+
+/* The session's directory and its path for messages; borrowed until
+ * srcsession_close. */
+int srcsession_dirfd(const struct srcsession *s);
+const char *srcsession_dir(const struct srcsession *s);
 
 /* Borrowed until the next srcsession_begin, _put_away or _close. In state NEW
  * the id is there already, the facts are not. */
@@ -70,6 +82,14 @@ int srcsession_begin(struct srcsession *s, const struct srcsession_facts *f,
  */
 int srcsession_set(struct srcsession *s, enum steps_state to, const char *why,
 		   struct err *e);
+
+/* The same to STOPPING or BLOCKING, with what the container was, for
+ * srcsession_was. The first of both counts. */
+int srcsession_set_was(struct srcsession *s, enum steps_state to,
+		       const struct ct_life *was, struct err *e);
+
+/* What it was before it was stopped or blocked; CT_STOPPED before that. */
+const struct ct_life *srcsession_was(const struct srcsession *s);
 
 /* After DONE or GIVEN_UP: put the journal away, so that the session can be
  * begun anew (state NEW). The lock stays. */

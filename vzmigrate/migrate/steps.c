@@ -5,18 +5,23 @@
  *
  * The order of things, and who owns the container if we die there:
  *
- *	open        source       nothing was done here
- *	blocking    source       undo: unblock
- *	blocked     source       undo: unblock
- *	proven      source       undo: unblock
- *	retiring    source       undo: unretire, unblock
+ *	open        source       nothing was done here; passes may be under way
+ *	stopping    source       undo: unblock, start
+ *	blocking    source       undo: unblock, start
+ *	blocked     source       undo: unblock, start
+ *	proven      source       undo: unblock, start
+ *	retiring    source       undo: unretire, unblock, start
  *	retired     in doubt     the same, once the destination has journalled
  *	                         that it never runs
- *	never       source       undo: unretire, unblock
+ *	never       source       undo: unretire, unblock, start
  *	restored    source       nothing left to undo here
  *	given-up    source       closed
  *	committed   destination  nothing is undone any more
  *	done        destination  closed
+ *
+ * Most kinds are blocked and then stopped, one whose runtime cannot stop what
+ * is blocked the other way round. Only what was up is started again, and that
+ * after it may be started at all: so this undo comes last.
  *
  * The commit is ordered only after "retired" is on disk, so doubt begins
  * there and not before.
@@ -43,6 +48,8 @@ steps_name(enum steps_step step)
 }
 
 #define BIT(s) (1u << (s))
+#define UNDO_ALL \
+	(STEPS_UNDO_UNRETIRE | STEPS_UNDO_UNBLOCK | STEPS_UNDO_START)
 
 /* Everything there is to say about a state. */
 static const struct row {
@@ -54,26 +61,36 @@ static const struct row {
 } rows[STEPS_COUNT] = {
 	[STEPS_NEW] = { "new", BIT(STEPS_OPEN), 0, STEPS_SOURCE, false },
 	[STEPS_OPEN] = { "open",
-			 BIT(STEPS_BLOCKING) | BIT(STEPS_RESTORED) |
-				 BIT(STEPS_GIVEN_UP),
+			 BIT(STEPS_BLOCKING) | BIT(STEPS_STOPPING) |
+				 BIT(STEPS_RESTORED) | BIT(STEPS_GIVEN_UP),
 			 0, STEPS_SOURCE, false },
+	[STEPS_STOPPING] = { "stopping",
+			     BIT(STEPS_BLOCKING) | BIT(STEPS_PROVEN) |
+				     BIT(STEPS_RESTORED),
+			     STEPS_UNDO_UNBLOCK | STEPS_UNDO_START,
+			     STEPS_SOURCE, true },
 	[STEPS_BLOCKING] = { "blocking",
 			     BIT(STEPS_BLOCKED) | BIT(STEPS_RESTORED),
-			     STEPS_UNDO_UNBLOCK, STEPS_SOURCE, true },
-	[STEPS_BLOCKED] = { "blocked", BIT(STEPS_PROVEN) | BIT(STEPS_RESTORED),
-			    STEPS_UNDO_UNBLOCK, STEPS_SOURCE, true },
+			     STEPS_UNDO_UNBLOCK | STEPS_UNDO_START,
+			     STEPS_SOURCE, true },
+	[STEPS_BLOCKED] = { "blocked",
+			    BIT(STEPS_STOPPING) | BIT(STEPS_PROVEN) |
+				    BIT(STEPS_RESTORED),
+			    STEPS_UNDO_UNBLOCK | STEPS_UNDO_START,
+			    STEPS_SOURCE, true },
 	[STEPS_PROVEN] = { "proven", BIT(STEPS_RETIRING) | BIT(STEPS_RESTORED),
-			   STEPS_UNDO_UNBLOCK, STEPS_SOURCE, true },
+			   STEPS_UNDO_UNBLOCK | STEPS_UNDO_START, STEPS_SOURCE,
+			   true },
 	[STEPS_RETIRING] = { "retiring", BIT(STEPS_RETIRED) | BIT(STEPS_NEVER),
-			     STEPS_UNDO_UNRETIRE | STEPS_UNDO_UNBLOCK,
+			     UNDO_ALL,
 			     STEPS_SOURCE, true },
 	[STEPS_RETIRED] = { "retired", BIT(STEPS_COMMITTED) | BIT(STEPS_NEVER),
-			    STEPS_UNDO_UNRETIRE | STEPS_UNDO_UNBLOCK,
+			    UNDO_ALL,
 			    STEPS_DOUBT, true },
 	[STEPS_COMMITTED] = { "committed", BIT(STEPS_DONE), 0,
 			      STEPS_DESTINATION, true },
 	[STEPS_NEVER] = { "never", BIT(STEPS_RESTORED),
-			  STEPS_UNDO_UNRETIRE | STEPS_UNDO_UNBLOCK,
+			  UNDO_ALL,
 			  STEPS_SOURCE, true },
 	[STEPS_RESTORED] = { "restored", BIT(STEPS_OPEN) | BIT(STEPS_GIVEN_UP),
 			     0, STEPS_SOURCE, false },
@@ -138,6 +155,12 @@ steps_is_open(enum steps_state s)
 	return rows[s].open;
 }
 
+bool
+steps_is_unfinished(enum steps_state s)
+{
+	return s != STEPS_NEW && s != STEPS_DONE && s != STEPS_GIVEN_UP;
+}
+
 #define DST_COUNT (MSG_DST_FINISHED + 1)
 
 /* Short names, so that the table below can be read as one. */
@@ -169,6 +192,7 @@ static const uint8_t rerun[STEPS_COUNT][DST_COUNT] = {
 	/*		       none  resv  prov  comm  run   never abort fin */
 	[STEPS_NEW] =	     { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  NEW },
 	[STEPS_OPEN] =	     { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
+	[STEPS_STOPPING] =   { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
 	[STEPS_BLOCKING] =   { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
 	[STEPS_BLOCKED] =    { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
 	[STEPS_PROVEN] =     { GO,   GO,   GO,   STOP, STOP, NEW,  NEW,  STOP },
@@ -183,10 +207,15 @@ static const uint8_t rerun[STEPS_COUNT][DST_COUNT] = {
 /* clang-format on */
 
 enum steps_action
-steps_rerun(enum steps_state src, enum msg_dst_state dst)
+steps_rerun(enum steps_state src, enum msg_dst_state dst, bool start)
 {
 	if ((unsigned)src >= STEPS_COUNT || (unsigned)dst >= DST_COUNT) {
 		return STEPS_REFUSE;
+	}
+	/* It is there, but not yet seen to run: the order again ends that one
+	 * way or the other. */
+	if (start && src == STEPS_RETIRED && dst == MSG_DST_COMMITTED) {
+		return STEPS_TAKE_OVER;
 	}
 	return rerun[src][dst];
 }

@@ -21,7 +21,7 @@ enum steps_step {
 	STEP_CHECK = 3,
 	STEP_RESERVE = 4,
 	STEP_PASSES = 5,
-	STEP_STOP = 6, /* here: block a start of the stopped container */
+	STEP_STOP = 6, /* block a start here, and stop it where it is up */
 	STEP_FINAL = 7,
 	STEP_RETIRE = 8,
 	STEP_TAKE_OVER = 9,
@@ -40,6 +40,7 @@ const char *steps_name(enum steps_step step);
 enum steps_state {
 	STEPS_NEW = 0,	 /* no journal */
 	STEPS_OPEN,	 /* session and destination known; no effect */
+	STEPS_STOPPING,	 /* about to stop it, or stopping */
 	STEPS_BLOCKING,	 /* about to make a start here impossible */
 	STEPS_BLOCKED,	 /* a start here is impossible */
 	STEPS_PROVEN,	 /* and the copy there is whole, on its disk */
@@ -76,12 +77,17 @@ const char *steps_owner_name(enum steps_owner o);
 /* What is owed to bring the source back, newest first. */
 #define STEPS_UNDO_UNRETIRE 1
 #define STEPS_UNDO_UNBLOCK 2
+#define STEPS_UNDO_START 4 /* bring it to the state that it had */
 unsigned steps_undo(enum steps_state s);
 
 /* Whether a session in this state binds the container to its destination. */
 bool steps_is_open(enum steps_state s);
 
-/* What a rerun does next. */
+/* Whether anything of it is left to be done on either host. */
+bool steps_is_unfinished(enum steps_state s);
+
+/* What a rerun does next. `start`: the container is to be up there, so that
+ * a committed one is not yet all. */
 enum steps_action {
 	STEPS_GO_ON = 1, /* restore the source's state, begin again in the same
 			    session: the destination adopts what it has */
@@ -92,7 +98,8 @@ enum steps_action {
 	STEPS_FORWARD,	 /* the destination owns it: clean up */
 	STEPS_REFUSE,	 /* the journals contradict each other: touch nothing */
 };
-enum steps_action steps_rerun(enum steps_state src, enum msg_dst_state dst);
+enum steps_action steps_rerun(enum steps_state src, enum msg_dst_state dst,
+			      bool start);
 const char *steps_action_name(enum steps_action a);
 
 #endif

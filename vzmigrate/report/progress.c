@@ -40,6 +40,7 @@ struct progress {
 	uint64_t files, bytes;		 /* atomic; over the whole run */
 	uint64_t want_files, want_bytes; /* atomic; of this stage */
 	uint64_t content, wire;		 /* atomic */
+	uint64_t limit;			 /* atomic; bytes per second; 0: none */
 	unsigned streams;		 /* atomic */
 
 	pthread_mutex_t lock;
@@ -65,7 +66,7 @@ struct progress {
 /* What a line is made of. */
 struct view {
 	uint64_t files, bytes, want_files, want_bytes;
-	uint64_t content, wire;
+	uint64_t content, wire, limit;
 	unsigned streams;
 	double rate;
 	int64_t eta_s; /* -1: unknown */
@@ -199,11 +200,15 @@ make_line(const struct progress *p, const struct view *v, char *line,
 		part(line, max, " %u stream%s", v->streams,
 		     v->streams == 1 ? "" : "s");
 	}
-	if (v->wire) {
+	/* What is not compressed has a little more on the wire. */
+	if (v->wire && v->content / 51 > v->wire / 50) {
 		ratio = (uint64_t)(10 * ((double)v->content / (double)v->wire) +
 				   0.5);
 		part(line, max, " compressed %" PRIu64 ".%" PRIu64 ":1",
 		     ratio / 10, ratio % 10);
+	}
+	if (v->limit) {
+		part(line, max, " limit %s", human_rate(a, v->limit));
 	}
 }
 
@@ -216,6 +221,7 @@ see(const struct progress *p, struct view *v)
 	v->want_bytes = get(&p->want_bytes);
 	v->content = get(&p->content);
 	v->wire = get(&p->wire);
+	v->limit = get(&p->limit);
 	v->streams = __atomic_load_n(&p->streams, __ATOMIC_RELAXED);
 	v->rate = p->rate;
 	v->eta_s = -1;
@@ -257,8 +263,12 @@ draw_json(struct progress *p, const struct view *v)
 		ok = set(o, "eta", json_integer(v->eta_s));
 	}
 	if (ok && v->wire) {
-		ok = set(o, "ratio",
+		ok = set(o, "wire_bytes", json_integer((json_int_t)v->wire)) &&
+		     set(o, "ratio",
 			 json_real((double)v->content / (double)v->wire));
+	}
+	if (ok && v->limit) {
+		ok = set(o, "limit", json_integer((json_int_t)v->limit));
 	}
 	/* Out of memory costs one object of many. */
 	text = ok ? json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(4)) : NULL;
@@ -511,6 +521,12 @@ void
 progress_streams(struct progress *p, unsigned n)
 {
 	__atomic_store_n(&p->streams, n, __ATOMIC_RELAXED);
+}
+
+void
+progress_limit(struct progress *p, uint64_t rate)
+{
+	__atomic_store_n(&p->limit, rate, __ATOMIC_RELAXED);
 }
 
 void

@@ -73,6 +73,10 @@ void progress_wire(struct progress *p, uint64_t content, uint64_t wire);
 /* Number of data streams open now. Any thread. */
 void progress_streams(struct progress *p, unsigned n);
 
+/* The rate that is not to be exceeded, bytes per second; 0: none. Any thread.
+ */
+void progress_limit(struct progress *p, uint64_t rate);
+
 /* Wipe the line and draw nothing until progress_resume: somebody else writes
  * to the terminal (a password prompt). They nest. */
 void progress_pause(struct progress *p);

@@ -23,8 +23,8 @@
 
 /* Capability bits in the greeting and in HELLO. */
 enum frame_cap {
-	FRAME_CAP_ZSTD = 1 << 0,    /* payloads may be zstd frames */
-	FRAME_CAP_STREAMS = 1 << 1, /* --join works */
+	FRAME_CAP_ZSTD = 1 << 0,    /* content may be compressed */
+	FRAME_CAP_STREAMS = 1 << 1, /* JOIN works */
 	FRAME_CAP_SINK = 1 << 2,    /* SINK frames are counted and dropped */
 };
 
@@ -44,7 +44,7 @@ enum frame_type {
 	FRAME_SINK = 10,     /* client: bytes to count and drop */
 };
 
-/* Payload is one zstd frame whose content size is in its header. */
+/* Content is compressed: a BATCH's body, a CHUNK's bytes (xfer/zframe.h). */
 #define FRAME_F_ZSTD 1
 
 struct frame_header {

@@ -294,6 +294,19 @@ msg_put_check(struct enc *n, const struct msg_check *m)
 	enc_u32(n, m->caps);
 	enc_u64(n, m->largest_file);
 	enc_str(n, m->nodeps);
+	enc_u8(n, m->start);
+}
+
+/* 0, or a state that a container can be brought into. */
+static uint8_t
+get_start(struct dec *d)
+{
+	uint8_t s = dec_u8(d);
+
+	if (s && s != CT_RUNNING && s != CT_FROZEN && s != CT_MOUNTED) {
+		d->rc = E_PROTOCOL;
+	}
+	return s;
 }
 
 int
@@ -309,6 +322,7 @@ msg_get_check(const void *body, size_t len, struct msg_check *m, struct err *e)
 	m->caps = dec_u32(&d);
 	m->largest_file = dec_u64(&d);
 	m->nodeps = dec_str(&d, MSG_TEXT_MAX);
+	m->start = get_start(&d);
 	rc = dec_end(&d, "check", e);
 	if (rc < 0) {
 		msg_check_fini(m);
@@ -467,7 +481,7 @@ msg_get_take_over(const void *body, size_t len, struct msg_take_over *m,
 	*m = (struct msg_take_over){ 0 };
 	dec_init(&d, body, len);
 	m->epoch = dec_u32(&d);
-	m->start = get_bool(&d);
+	m->start = get_start(&d);
 	return dec_end(&d, "take-over", e);
 }
 
@@ -476,6 +490,7 @@ msg_put_take_over_reply(struct enc *n, const struct msg_take_over_reply *m)
 {
 	enc_u8(n, m->state);
 	enc_str(n, m->tree);
+	enc_u64(n, m->since_ms);
 }
 
 int
@@ -492,6 +507,7 @@ msg_get_take_over_reply(const void *body, size_t len,
 		d.rc = E_PROTOCOL;
 	}
 	m->tree = dec_str_needed(&d, MSG_TEXT_MAX);
+	m->since_ms = dec_u64(&d);
 	rc = dec_end(&d, "reply to take-over", e);
 	if (rc < 0) {
 		msg_take_over_reply_fini(m);
@@ -578,6 +594,70 @@ msg_get_sink(const void *body, size_t len, struct msg_sink *m, struct err *e)
 	return dec_end(&d, "sink", e);
 }
 
+void
+msg_put_join(struct enc *n, const struct msg_join *m)
+{
+	enc_u32(n, m->number);
+	enc_raw(n, m->id, MSG_ID_LEN);
+	enc_raw(n, m->token, MSG_TOKEN_LEN);
+}
+
+int
+msg_get_join(const void *body, size_t len, struct msg_join *m, struct err *e)
+{
+	const uint8_t *id, *token;
+	struct dec d;
+
+	*m = (struct msg_join){ 0 };
+	dec_init(&d, body, len);
+	m->number = dec_u32(&d);
+	id = dec_raw(&d, MSG_ID_LEN);
+	token = dec_raw(&d, MSG_TOKEN_LEN);
+	if (token) {
+		memcpy(m->id, id, MSG_ID_LEN);
+		memcpy(m->token, token, MSG_TOKEN_LEN);
+	}
+	return dec_end(&d, "join", e);
+}
+
+void
+msg_put_stream_end(struct enc *n, const struct msg_stream_end *m)
+{
+	enc_u32(n, m->number);
+	enc_u64(n, m->acked);
+}
+
+int
+msg_get_stream_end(const void *body, size_t len, struct msg_stream_end *m,
+		   struct err *e)
+{
+	struct dec d;
+
+	*m = (struct msg_stream_end){ 0 };
+	dec_init(&d, body, len);
+	m->number = dec_u32(&d);
+	m->acked = dec_u64(&d);
+	return dec_end(&d, "stream-end", e);
+}
+
+void
+msg_put_stream_end_reply(struct enc *n, const struct msg_stream_end_reply *m)
+{
+	enc_u64(n, m->frames);
+}
+
+int
+msg_get_stream_end_reply(const void *body, size_t len,
+			 struct msg_stream_end_reply *m, struct err *e)
+{
+	struct dec d;
+
+	*m = (struct msg_stream_end_reply){ 0 };
+	dec_init(&d, body, len);
+	m->frames = dec_u64(&d);
+	return dec_end(&d, "stream-end reply", e);
+}
+
 const char *
 msg_dst_state_name(enum msg_dst_state s)
 {
@@ -599,14 +679,24 @@ const char *
 msg_method_name(unsigned method)
 {
 	static const char *const names[] = {
-		[MSG_HELLO] = "hello",	     [MSG_OPEN] = "open",
-		[MSG_PUT_FILE] = "put-file", [MSG_CHECK] = "check",
-		[MSG_RESERVE] = "reserve",   [MSG_PASS_BEGIN] = "pass-begin",
-		[MSG_PASS_END] = "pass-end", [MSG_PROOF_LIST] = "proof-list",
-		[MSG_SYNC] = "sync",	     [MSG_TAKE_OVER] = "take-over",
-		[MSG_NEVER] = "never",	     [MSG_ABORT] = "abort",
-		[MSG_FINISH] = "finish",     [MSG_SINK] = "sink",
+		[MSG_HELLO] = "hello",
+		[MSG_OPEN] = "open",
+		[MSG_PUT_FILE] = "put-file",
+		[MSG_CHECK] = "check",
+		[MSG_RESERVE] = "reserve",
+		[MSG_PASS_BEGIN] = "pass-begin",
+		[MSG_PASS_END] = "pass-end",
+		[MSG_PROOF_LIST] = "proof-list",
+		[MSG_SYNC] = "sync",
+		[MSG_TAKE_OVER] = "take-over",
+		[MSG_NEVER] = "never",
+		[MSG_ABORT] = "abort",
+		[MSG_FINISH] = "finish",
+		[MSG_SINK] = "sink",
+		[MSG_STREAM_OPEN] = "stream-open",
+		[MSG_STREAM_END] = "stream-end",
+		[MSG_JOIN] = "join",
 	};
 
-	return method && method <= MSG_SINK ? names[method] : "unknown";
+	return method <= MSG_JOIN && names[method] ? names[method] : "unknown";
 }

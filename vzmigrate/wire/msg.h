@@ -35,13 +35,18 @@ enum msg_method {
 			       read back */
 	MSG_PROOF_LIST = 8, /* proof_list; proof_list_reply. After a mismatch:
 			       the agent's digests, a page at a time */
-	MSG_SYNC = 9,	    /* -; -. What was written is on disk */
+	MSG_SYNC = 9,	    /* -; -. What the passes wrote is on disk */
 	MSG_TAKE_OVER = 10, /* take_over; take_over_reply */
 	MSG_NEVER = 11,	    /* -; state. Make it sure that it never runs here */
 	MSG_ABORT = 12,	    /* abort; state. Give up: delete or keep */
 	MSG_FINISH = 13,    /* -; state. The client knows; end the session */
 	MSG_SINK = 14,	    /* -; sink. What SINK frames have cost so far; no
 			       session is needed */
+	MSG_STREAM_OPEN = 20, /* -; join. A data stream may be added */
+	MSG_STREAM_END = 21,  /* stream_end; stream_end_reply. A data stream has
+				 died: nothing more is taken of it */
+	MSG_JOIN = 22, /* join; -. Instead of HELLO: this is a data stream of
+			  another agent's connection */
 };
 
 /* Where a session stands on the destination; the last journal record says. */
@@ -114,6 +119,7 @@ struct msg_check {
 	uint32_t caps; /* enum fsprobe_cap that the tree may need */
 	uint64_t largest_file;
 	char *nodeps; /* --nodeps list, or NULL */
+	uint8_t start; /* as in struct msg_take_over */
 };
 
 struct msg_check_reply {
@@ -139,12 +145,17 @@ struct msg_proof_list {
 
 struct msg_take_over {
 	uint32_t epoch;
-	bool start; /* start it, and see that it lives */
+	uint8_t start; /* 0: leave it stopped; else the enum ct_state to bring
+			  it into, and to see it live in */
 };
+
+#define MSG_UP_UNKNOWN UINT64_MAX
 
 struct msg_take_over_reply {
 	uint8_t state; /* enum msg_dst_state */
 	char *tree;    /* where it is now */
+	uint64_t since_ms; /* it is up for so long; MSG_UP_UNKNOWN: not known,
+			      or not started */
 };
 
 struct msg_abort {
@@ -160,6 +171,23 @@ struct msg_sink {
 	uint64_t bytes;	  /* payload of SINK frames, since the start */
 	uint64_t cpu_us;  /* the agent's processor time */
 	uint64_t sshd_us; /* its sshd's; 0: cannot be read */
+};
+
+/* What a new stream has to show. Wipe it after use. */
+#define MSG_TOKEN_LEN 32
+struct msg_join {
+	uint32_t number;	      /* of the stream, from 1; never again */
+	uint8_t id[MSG_ID_LEN];	      /* where its agent finds the other */
+	uint8_t token[MSG_TOKEN_LEN]; /* good for one stream */
+};
+
+struct msg_stream_end {
+	uint32_t number;
+	uint64_t acked; /* frames of it that the client knows as finished */
+};
+
+struct msg_stream_end_reply {
+	uint64_t frames; /* received whole; no more will be */
 };
 
 /* Body of a REPLY frame after its id. */
@@ -188,6 +216,9 @@ MSG_DECLARE(take_over_reply);
 MSG_DECLARE(abort);
 MSG_DECLARE(state);
 MSG_DECLARE(sink);
+MSG_DECLARE(join);
+MSG_DECLARE(stream_end);
+MSG_DECLARE(stream_end_reply);
 
 void msg_hello_fini(struct msg_hello *m);
 void msg_hello_reply_fini(struct msg_hello_reply *m);

@@ -157,6 +157,63 @@ tree_put_file_end(struct tree_out *o, uint32_t id, bool linked, uint64_t chunks,
 	return true;
 }
 
+bool
+tree_put_remove(struct tree_out *o, uint32_t dir, const char *name,
+		size_t name_len)
+{
+	if (!room(o, 6 + name_len)) {
+		return false;
+	}
+	out_le(o, TREE_REMOVE, 1);
+	out_le(o, dir, 4);
+	out_name(o, name, name_len);
+	return true;
+}
+
+bool
+tree_put_meta(struct tree_out *o, uint32_t id, bool linked, uint32_t dir,
+	      const char *name, size_t name_len, const struct meta *m)
+{
+	if (!room(o, tree_entry_size(m, name_len))) {
+		return false;
+	}
+	out_le(o, TREE_META, 1);
+	out_le(o, id, 4);
+	out_le(o, linked, 1);
+	out_le(o, dir, 4);
+	out_name(o, name, name_len);
+	out_meta(o, m);
+	return true;
+}
+
+bool
+tree_put_update(struct tree_out *o, uint32_t id, uint32_t dir, const char *name,
+		size_t name_len, uint64_t size)
+{
+	if (!room(o, 18 + name_len)) {
+		return false;
+	}
+	out_le(o, TREE_UPDATE, 1);
+	out_le(o, id, 4);
+	out_le(o, dir, 4);
+	out_name(o, name, name_len);
+	out_le(o, size, 8);
+	return true;
+}
+
+bool
+tree_put_hole(struct tree_out *o, uint32_t id, uint64_t off, uint64_t len)
+{
+	if (!room(o, 21)) {
+		return false;
+	}
+	out_le(o, TREE_HOLE, 1);
+	out_le(o, id, 4);
+	out_le(o, off, 8);
+	out_le(o, len, 8);
+	return true;
+}
+
 void
 tree_set_u32(uint8_t *at, uint32_t v)
 {
@@ -276,11 +333,35 @@ get_meta(struct dec *d, struct meta *m, struct err *e)
 			     : 0;
 }
 
+/* Which fields a record has, in the order in which they come. */
+enum {
+	HAS_ID = 1,
+	HAS_LINKED = 2,
+	HAS_CHUNKS = 4,
+	HAS_NAME = 8, /* and its directory before it */
+	HAS_SIZE = 16,
+	HAS_FLAGS = 32, /* and the project id */
+	HAS_META = 64,
+	HAS_HOLE = 128,
+};
+
+static const uint8_t fields[] = {
+	[TREE_DIR] = HAS_ID | HAS_NAME,
+	[TREE_FILE] = HAS_ID | HAS_NAME | HAS_SIZE | HAS_FLAGS,
+	[TREE_ENTRY] = HAS_ID | HAS_LINKED | HAS_NAME | HAS_META,
+	[TREE_LINK] = HAS_ID | HAS_NAME,
+	[TREE_FILE_END] = HAS_ID | HAS_LINKED | HAS_CHUNKS | HAS_META,
+	[TREE_REMOVE] = HAS_NAME,
+	[TREE_META] = HAS_ID | HAS_LINKED | HAS_NAME | HAS_META,
+	[TREE_UPDATE] = HAS_ID | HAS_NAME | HAS_SIZE,
+	[TREE_HOLE] = HAS_ID | HAS_HOLE,
+};
+
 /* The root alone has no name, and only as an entry in itself. */
 static bool
 name_ok(const struct tree_record *r)
 {
-	if (r->kind == TREE_FILE_END) {
+	if (!(fields[r->kind] & HAS_NAME)) {
 		return true;
 	}
 	if (r->kind == TREE_ENTRY && r->meta.type == FS_DIR &&
@@ -293,7 +374,9 @@ name_ok(const struct tree_record *r)
 static bool
 ids_ok(const struct tree_record *r)
 {
-	bool needs_id = r->kind != TREE_ENTRY || r->linked;
+	bool needs_id = fields[r->kind] & HAS_LINKED && r->kind != TREE_FILE_END
+				? r->linked
+				: fields[r->kind] & HAS_ID;
 
 	if (r->id > TREE_ID_MAX || r->dir > TREE_ID_MAX) {
 		return false;
@@ -304,11 +387,76 @@ ids_ok(const struct tree_record *r)
 	return !needs_id || r->id != TREE_ROOT;
 }
 
+static bool
+type_ok(const struct tree_record *r)
+{
+	switch (r->kind) {
+	case TREE_FILE_END:
+		return r->meta.type == FS_REG;
+	case TREE_META:
+		return r->meta.type != FS_DIR;
+	default:
+		return true;
+	}
+}
+
+/* A reader that knows the file's size looks whether an odd length ends
+ * there. */
+static bool
+hole_ok(const struct tree_record *r)
+{
+	uint64_t end;
+
+	return r->kind != TREE_HOLE ||
+	       (r->len && r->off % TREE_BLOCK == 0 &&
+		!__builtin_add_overflow(r->off, r->len, &end) &&
+		end <= INT64_MAX);
+}
+
+static int
+get_fields(struct dec *d, struct tree_record *r, struct err *e)
+{
+	unsigned has = fields[r->kind];
+	int rc = 0;
+
+	if (has & HAS_ID) {
+		r->id = dec_u32(d);
+	}
+	if (has & HAS_LINKED) {
+		r->linked = dec_u8(d) != 0;
+	}
+	if (has & HAS_CHUNKS) {
+		r->chunks = dec_u64(d);
+	}
+	if (has & HAS_NAME) {
+		r->dir = dec_u32(d);
+		get_name(d, r);
+	}
+	if (has & HAS_SIZE) {
+		r->size = dec_u64(d);
+	}
+	if (has & HAS_FLAGS) {
+		r->flags = dec_u32(d);
+		r->projid = dec_u32(d);
+	}
+	if (has & HAS_HOLE) {
+		r->off = dec_u64(d);
+		r->len = dec_u64(d);
+	}
+	if (has & HAS_META) {
+		rc = get_meta(d, &r->meta, e);
+	}
+	if (rc == 0 && r->kind == TREE_ENTRY && r->meta.type == FS_REG) {
+		r->pieces = dec_u32(d);
+	}
+	return rc;
+}
+
 int
 tree_get(struct tree_in *in, struct tree_record *r, struct err *e)
 {
 	struct dec d;
-	int rc = 0;
+	int rc;
 
 	if (!in->left) {
 		return 0;
@@ -316,36 +464,16 @@ tree_get(struct tree_in *in, struct tree_record *r, struct err *e)
 	*r = (struct tree_record){ 0 };
 	dec_init(&d, in->p, in->left);
 	r->kind = dec_u8(&d);
-	if (r->kind < TREE_DIR || r->kind > TREE_FILE_END) {
+	if (r->kind < TREE_DIR || r->kind > TREE_HOLE) {
 		return err_set(e, E_PROTOCOL, "record of unknown kind %u",
 			       r->kind);
 	}
-	r->id = dec_u32(&d);
-	if (r->kind == TREE_ENTRY || r->kind == TREE_FILE_END) {
-		r->linked = dec_u8(&d) != 0;
-	}
-	if (r->kind == TREE_FILE_END) {
-		r->chunks = dec_u64(&d);
-	} else {
-		r->dir = dec_u32(&d);
-		get_name(&d, r);
-	}
-	if (r->kind == TREE_FILE) {
-		r->size = dec_u64(&d);
-		r->flags = dec_u32(&d);
-		r->projid = dec_u32(&d);
-	} else if (r->kind == TREE_ENTRY || r->kind == TREE_FILE_END) {
-		rc = get_meta(&d, &r->meta, e);
-	}
-	if (rc == 0 && r->kind == TREE_ENTRY && r->meta.type == FS_REG) {
-		r->pieces = dec_u32(&d);
-	}
+	rc = get_fields(&d, r, e);
 	if (rc < 0) {
 		return rc;
 	}
-	if (d.rc < 0 || !name_ok(r) || !ids_ok(r) || r->size > INT64_MAX ||
-	    (r->kind == TREE_FILE && (r->flags & ~META_FLAGS)) ||
-	    (r->kind == TREE_FILE_END && r->meta.type != FS_REG)) {
+	if (d.rc < 0 || !name_ok(r) || !ids_ok(r) || !type_ok(r) ||
+	    !hole_ok(r) || r->size > INT64_MAX || (r->flags & ~META_FLAGS)) {
 		return err_set(e, E_PROTOCOL, "malformed record of kind %u",
 			       r->kind);
 	}

@@ -4,9 +4,10 @@
  * (PROTOCOL.md, "Content").
  *
  * A BATCH is: u32 length of the body, the body, the definitions. The
- * definitions (TREE_DIR, TREE_FILE) name what the body and later CHUNKs
- * speak of; they cost the reader no disk access, so it takes them in at
- * once and in order, while bodies and chunks go to workers in any order.
+ * definitions (TREE_DIR, TREE_FILE, TREE_UPDATE, TREE_HOLE) name what the
+ * body and later CHUNKs speak of; they cost the reader no disk access, so it
+ * takes them in at once and in order, while bodies and chunks go to workers in
+ * any order. Kinds from TREE_REMOVE on are for passes after the first.
  */
 #ifndef WIRE_TREE_H
 #define WIRE_TREE_H
@@ -27,12 +28,22 @@ enum tree_kind {
 			   bytes */
 	TREE_LINK = 4,	/* body: u32 id, u32 dir, u8+name */
 	TREE_FILE_END = 5, /* body: u32 id, u8 linked, u64 chunks, meta */
+	TREE_REMOVE = 6,   /* body: u32 dir, u8+name: it and all below it go */
+	TREE_META = 7,	 /* body: u32 id, u8 linked, u32 dir, u8+name, meta: all
+			    but the content, target or device number */
+	TREE_UPDATE = 8, /* def: u32 id, u32 dir, u8+name, u64 size: CHUNKs
+			    follow that are written in place */
+	TREE_HOLE = 9,	 /* def: u32 id, u64 offset, u64 length: to be punched
+			    in the file of an UPDATE before its CHUNKs */
 };
 
 #define TREE_ROOT 0		/* the root directory's id; always defined */
 #define TREE_ID_MAX 0x7fffffff	/* ids are dense enough for an array */
 #define TREE_PIECE (256u << 10) /* pieces never cross a multiple of this */
-#define TREE_CHUNK_HEAD 12	/* CHUNK: u32 id, u64 offset, then bytes */
+#define TREE_BLOCK                                                      \
+	(64u << 10)	   /* large files are compared by these; pieces \
+			      are cut here for the content's digest */
+#define TREE_CHUNK_HEAD 12 /* CHUNK: u32 id, u64 offset, then bytes */
 
 /* One decoded record; pointers are borrowed from the frame, except that
  * meta.xattrs and meta.target are borrowed too: never meta_fini it. */
@@ -43,10 +54,12 @@ struct tree_record {
 	bool linked;  /* the inode has more names: TREE_LINKs with this id */
 	const char *name;
 	size_t name_len;
-	uint64_t size;	 /* TREE_FILE */
+	uint64_t size;	 /* TREE_FILE, TREE_UPDATE */
 	uint32_t flags;	 /* TREE_FILE */
 	uint32_t projid; /* TREE_FILE */
 	uint64_t chunks; /* TREE_FILE_END */
+	uint64_t off;	 /* TREE_HOLE */
+	uint64_t len;	 /* TREE_HOLE */
 	uint32_t pieces; /* TREE_ENTRY of FS_REG: how many follow */
 	struct meta meta;
 };
@@ -70,12 +83,21 @@ bool tree_put_link(struct tree_out *o, uint32_t id, uint32_t dir,
 		   const char *name, size_t name_len);
 bool tree_put_file_end(struct tree_out *o, uint32_t id, bool linked,
 		       uint64_t chunks, const struct meta *m);
+bool tree_put_remove(struct tree_out *o, uint32_t dir, const char *name,
+		     size_t name_len);
+bool tree_put_meta(struct tree_out *o, uint32_t id, bool linked, uint32_t dir,
+		   const char *name, size_t name_len, const struct meta *m);
+bool tree_put_update(struct tree_out *o, uint32_t id, uint32_t dir,
+		     const char *name, size_t name_len, uint64_t size);
+/* `off` is a multiple of TREE_BLOCK; so is `len`, unless the hole ends with
+ * the file. */
+bool tree_put_hole(struct tree_out *o, uint32_t id, uint64_t off, uint64_t len);
 /* u32 at a place reserved before (counts that are known later). */
 void tree_set_u32(uint8_t *at, uint32_t v);
 bool tree_put_u32(struct tree_out *o, uint32_t v);
 bool tree_put_piece(struct tree_out *o, uint64_t off, uint32_t len);
 
-/* Bytes a TREE_ENTRY or TREE_FILE_END takes at most. */
+/* Bytes a TREE_ENTRY, TREE_FILE_END or TREE_META takes at most. */
 size_t tree_entry_size(const struct meta *m, size_t name_len);
 
 /* Reading position in a body or in definitions. */

@@ -2,7 +2,9 @@
 /*
  * dirtab: id -> (parent, name) in two growing arrays under one mutex, names
  * one after another in an arena. A parent's id is smaller than its child's,
- * so walking upwards ends.
+ * so walking upwards ends. In an update a second mutex is held while something
+ * is looked at and replaced by a directory: else two threads could take turns
+ * in removing what the other has made.
  */
 #include "xfer/dirtab.h"
 
@@ -17,24 +19,32 @@
 
 #include "base/cleanup.h"
 #include "fs/beneath.h"
+#include "fs/iflags.h"
+#include "fs/remove.h"
 #include "wire/tree.h"
 
 #define NAMES_MAX ((size_t)3 << 30)
 #define PATH_BYTES_MAX (64u << 20)
+#define OBSTACLES (FS_IMMUTABLE_FL | FS_APPEND_FL | FS_PROJINHERIT_FL)
 
 struct dir {
 	uint32_t parent;
-	uint32_t name; /* offset in the arena: length byte, then the name */
+	uint32_t name;	  /* offset in the arena: length byte, then the name */
+	uint32_t cleared; /* of OBSTACLES */
 	bool defined;
+	bool made;
 };
 
 struct dirtab {
 	pthread_mutex_t lock;
-	int rootfd; /* borrowed */
+	pthread_mutex_t making; /* taken before the other */
+	int rootfd;		/* borrowed */
+	bool update;
 	struct dir *dirs;
 	size_t cap;	/* of dirs */
 	uint32_t end;	/* largest id + 1 */
 	uint32_t count; /* defined */
+	bool loose;	/* parents may be defined later */
 	struct buf names;
 };
 
@@ -42,9 +52,11 @@ void
 dircache_init(struct dircache *c)
 {
 	c->next = 0;
+	c->unknown = false;
 	for (unsigned i = 0; i < DIRCACHE_SLOTS; i++) {
 		c->slot[i].id = 0;
 		c->slot[i].fd = -1;
+		c->slot[i].open = false;
 	}
 }
 
@@ -57,32 +69,57 @@ dircache_fini(struct dircache *c)
 	dircache_init(c);
 }
 
+/* The slot's number, or -1. */
 static int
-cache_find(const struct dircache *c, uint32_t id)
+cache_slot(const struct dircache *c, uint32_t id)
 {
-	for (unsigned i = 0; i < DIRCACHE_SLOTS; i++) {
+	for (int i = 0; i < DIRCACHE_SLOTS; i++) {
 		if (c->slot[i].fd >= 0 && c->slot[i].id == id) {
-			return c->slot[i].fd;
+			return i;
 		}
 	}
 	return -1;
 }
 
+static int
+cache_find(const struct dircache *c, uint32_t id)
+{
+	int i = cache_slot(c, id);
+
+	return i < 0 ? -1 : c->slot[i].fd;
+}
+
 /* Takes `fd` over. */
 static int
-cache_put(struct dircache *c, uint32_t id, int fd)
+cache_put(struct dircache *c, uint32_t id, int fd, bool open)
 {
 	unsigned i = c->next;
 
 	close_fd(&c->slot[i].fd);
 	c->slot[i].id = id;
 	c->slot[i].fd = fd;
+	c->slot[i].open = open;
 	c->next = (i + 1) % DIRCACHE_SLOTS;
 	return fd;
 }
 
+/* Let names be made and removed in the directory. */
+static int
+open_up(struct dirtab *t, uint32_t id, int fd, struct err *e)
+{
+	uint32_t had;
+	int rc = iflags_clear(fd, OBSTACLES, &had, e);
+
+	if (rc == 0 && had) {
+		pthread_mutex_lock(&t->lock);
+		t->dirs[id].cleared |= had;
+		pthread_mutex_unlock(&t->lock);
+	}
+	return rc;
+}
+
 struct dirtab *
-dirtab_new(int rootfd, struct err *e)
+dirtab_new(int rootfd, bool update, struct err *e)
 {
 	struct dirtab *t = calloc(1, sizeof(*t));
 
@@ -91,7 +128,9 @@ dirtab_new(int rootfd, struct err *e)
 		return NULL;
 	}
 	pthread_mutex_init(&t->lock, NULL);
+	pthread_mutex_init(&t->making, NULL);
 	t->rootfd = rootfd;
+	t->update = update;
 	buf_init(&t->names, NAMES_MAX);
 	t->dirs = calloc(256, sizeof(*t->dirs));
 	if (!t->dirs || buf_append(&t->names, "", 1, e) < 0) {
@@ -100,9 +139,14 @@ dirtab_new(int rootfd, struct err *e)
 		return NULL;
 	}
 	t->cap = 256;
-	t->dirs[TREE_ROOT] = (struct dir){ TREE_ROOT, 0, true };
+	t->dirs[TREE_ROOT] =
+		(struct dir){ .parent = TREE_ROOT, .defined = true };
 	t->end = 1;
 	t->count = 1;
+	if (update && open_up(t, TREE_ROOT, rootfd, e) < 0) {
+		dirtab_free(t);
+		return NULL;
+	}
 	return t;
 }
 
@@ -114,6 +158,7 @@ dirtab_free(struct dirtab *t)
 	}
 	free(t->dirs);
 	buf_fini(&t->names);
+	pthread_mutex_destroy(&t->making);
 	pthread_mutex_destroy(&t->lock);
 	free(t);
 }
@@ -172,7 +217,8 @@ define_locked(struct dirtab *t, uint32_t id, uint32_t parent, const char *name,
 	if (id < t->end && t->dirs[id].defined) {
 		return define_again(t, id, parent, name, name_len, e);
 	}
-	if (parent >= t->end || !t->dirs[parent].defined || parent >= id) {
+	if (parent >= id ||
+	    (!t->loose && (parent >= t->end || !t->dirs[parent].defined))) {
 		return err_set(e, E_PROTOCOL,
 			       "directory %u in undefined directory %u", id,
 			       parent);
@@ -191,12 +237,22 @@ define_locked(struct dirtab *t, uint32_t id, uint32_t parent, const char *name,
 	if (rc < 0) {
 		return rc;
 	}
-	t->dirs[id] = (struct dir){ parent, (uint32_t)at, true };
+	t->dirs[id] = (struct dir){ .parent = parent,
+				    .name = (uint32_t)at,
+				    .defined = true };
 	t->count++;
 	if (id >= t->end) {
 		t->end = id + 1;
 	}
 	return 0;
+}
+
+void
+dirtab_loosen(struct dirtab *t)
+{
+	pthread_mutex_lock(&t->lock);
+	t->loose = true;
+	pthread_mutex_unlock(&t->lock);
 }
 
 int
@@ -233,18 +289,83 @@ get(struct dirtab *t, uint32_t id, uint32_t *parent, char name[256],
 	return rc;
 }
 
-static int
-open_in(int parentfd, const char *name, int make, struct err *e)
+int
+dirtab_displace(int dirfd, const char *name, struct err *e)
 {
-	int fd = beneath_open(parentfd, name, O_RDONLY | O_DIRECTORY, 0, e);
+	int rc;
 
-	if (fd != E_NOT_FOUND || !make) {
+	if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT) {
+		return 0;
+	}
+	/* A directory, or an inode that is immutable or append-only. */
+	rc = remove_tree(dirfd, name, NULL, e);
+	return rc == E_NOT_FOUND ? 0 : rc;
+}
+
+static int
+open_one(int parentfd, const char *name, struct err *e)
+{
+	return beneath_open(parentfd, name, O_RDONLY | O_DIRECTORY, 0, e);
+}
+
+static void
+note_made(struct dirtab *t, uint32_t id)
+{
+	pthread_mutex_lock(&t->lock);
+	t->dirs[id].made = true;
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* Under `making`, in an update. */
+static int
+replace_by_dir(struct dirtab *t, uint32_t id, uint32_t parent, int parentfd,
+	       const char *name, struct err *e)
+{
+	int fd = open_one(parentfd, name, e), rc;
+
+	if (fd >= 0) {
+		return fd; /* another thread was faster */
+	}
+	rc = open_up(t, parent, parentfd, e);
+	if (rc == 0) {
+		rc = dirtab_displace(parentfd, name, e);
+	}
+	if (rc == 0 && mkdirat(parentfd, name, 0700) < 0) {
+		rc = err_sys(e, errno, "cannot make directory %s", name);
+	}
+	if (rc < 0) {
+		return rc;
+	}
+	note_made(t, id);
+	return open_one(parentfd, name, e);
+}
+
+/* Open directory `id`, `name` in its open parent, making it with `make`. */
+static int
+open_in(struct dirtab *t, uint32_t id, uint32_t parent, int parentfd,
+	const char *name, int make, struct err *e)
+{
+	struct err why = { 0 };
+	int fd = open_one(parentfd, name, &why);
+	bool other = (fd == E_SYSTEM && why.sys == ENOTDIR) ||
+		     (fd == E_DENIED && why.sys == ELOOP);
+
+	if (fd >= 0 || !make || (fd != E_NOT_FOUND && !(other && t->update))) {
+		if (fd < 0 && e) {
+			*e = why;
+		}
+		return fd;
+	}
+	if (t->update) {
+		pthread_mutex_lock(&t->making);
+		fd = replace_by_dir(t, id, parent, parentfd, name, e);
+		pthread_mutex_unlock(&t->making);
 		return fd;
 	}
 	if (mkdirat(parentfd, name, 0700) < 0 && errno != EEXIST) {
 		return err_sys(e, errno, "cannot make directory %s", name);
 	}
-	return beneath_open(parentfd, name, O_RDONLY | O_DIRECTORY, 0, e);
+	return open_one(parentfd, name, e);
 }
 
 /* Ids from `id` upwards to the first that is cached or the root, which is
@@ -279,17 +400,29 @@ dirtab_open(struct dirtab *t, struct dircache *c, uint32_t id, int make,
 {
 	cleanup(buf_finip) struct buf chain = BUF_MAX(PATH_BYTES_MAX);
 	cleanup(close_fd) int held = -1;
+	bool change = make && t->update;
 	char name[256];
 	uint32_t parent, at;
 	size_t n;
-	int fd, rc;
+	int fd, slot, rc;
 
-	fd = id == TREE_ROOT ? t->rootfd : cache_find(c, id);
-	if (fd >= 0) {
-		return fd;
+	c->unknown = false;
+	if (id == TREE_ROOT) {
+		return t->rootfd; /* opened up from the start */
+	}
+	slot = cache_slot(c, id);
+	if (slot >= 0) {
+		fd = c->slot[slot].fd;
+		if (!change || c->slot[slot].open) {
+			return fd;
+		}
+		rc = open_up(t, id, fd, e);
+		c->slot[slot].open = rc == 0;
+		return rc < 0 ? rc : fd;
 	}
 	rc = chain_up(t, c, id, &chain, &fd, e);
 	if (rc < 0) {
+		c->unknown = rc == E_PROTOCOL;
 		return rc;
 	}
 	/* Downwards, one component at a time: no depth is too deep, and each
@@ -301,14 +434,20 @@ dirtab_open(struct dirtab *t, struct dircache *c, uint32_t id, int make,
 		if (rc < 0) {
 			return rc;
 		}
-		fd = open_in(fd, name, make, e);
+		fd = open_in(t, at, parent, fd, name, make, e);
 		if (fd < 0) {
 			return fd;
 		}
 		close_fd(&held);
 		held = fd;
 	}
-	return cache_put(c, id, steal_fd(&held));
+	if (change) {
+		rc = open_up(t, id, held, e);
+		if (rc < 0) {
+			return rc;
+		}
+	}
+	return cache_put(c, id, steal_fd(&held), change);
 }
 
 int
@@ -337,6 +476,39 @@ dirtab_path(struct dirtab *t, uint32_t id, const char *name, size_t name_len,
 				(int)name_len, name);
 	}
 	return rc;
+}
+
+bool
+dirtab_made(struct dirtab *t, uint32_t id)
+{
+	bool made;
+
+	pthread_mutex_lock(&t->lock);
+	made = id < t->end && t->dirs[id].made;
+	pthread_mutex_unlock(&t->lock);
+	return made;
+}
+
+uint32_t
+dirtab_cleared(struct dirtab *t, uint32_t id)
+{
+	uint32_t cleared;
+
+	pthread_mutex_lock(&t->lock);
+	cleared = id < t->end ? t->dirs[id].cleared : 0;
+	pthread_mutex_unlock(&t->lock);
+	return cleared;
+}
+
+bool
+dirtab_defined(struct dirtab *t, uint32_t id)
+{
+	bool defined;
+
+	pthread_mutex_lock(&t->lock);
+	defined = id < t->end && t->dirs[id].defined;
+	pthread_mutex_unlock(&t->lock);
+	return defined;
 }
 
 uint32_t

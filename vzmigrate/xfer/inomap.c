@@ -9,6 +9,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "xfer/blocktab.h"
+
 struct slot {
 	uint64_t ino; /* 0: free */
 	struct inomap_value v;
@@ -52,6 +54,9 @@ inomap_free(struct inomap *m)
 	if (!m) {
 		return;
 	}
+	for (size_t i = 0; i < m->cap; i++) {
+		blocktab_free(m->slots[i].v.blocks);
+	}
 	pthread_mutex_destroy(&m->lock);
 	free(m->slots);
 	free(m);
@@ -91,12 +96,31 @@ grow(struct inomap *m, struct err *e)
 	return 0;
 }
 
+/* Under the lock; `*at` is the free slot. */
+static int
+insert(struct inomap *m, struct slot *at, uint64_t ino,
+       const struct inomap_value *v, struct err *e)
+{
+	if (m->count + 1 > m->cap / 8 * 7) {
+		int rc = grow(m, e);
+
+		if (rc < 0) {
+			return rc;
+		}
+		at = find(m->slots, m->cap, m->mult, ino);
+	}
+	at->ino = ino;
+	at->v = *v;
+	m->count++;
+	return 0;
+}
+
 int
 inomap_add(struct inomap *m, uint64_t ino, const struct inomap_value *v,
 	   struct inomap_value *old, struct err *e)
 {
 	struct slot *s;
-	int rc = 0;
+	int rc;
 
 	pthread_mutex_lock(&m->lock);
 	s = find(m->slots, m->cap, m->mult, ino);
@@ -106,14 +130,27 @@ inomap_add(struct inomap *m, uint64_t ino, const struct inomap_value *v,
 		}
 		rc = err_set(e, E_EXISTS, "inode %llu is known already",
 			     (unsigned long long)ino);
-	} else if (m->count + 1 > m->cap / 8 * 7) {
-		rc = grow(m, e);
-		s = find(m->slots, m->cap, m->mult, ino);
+	} else {
+		rc = insert(m, s, ino, v, e);
 	}
-	if (rc == 0) {
-		s->ino = ino;
+	pthread_mutex_unlock(&m->lock);
+	return rc;
+}
+
+int
+inomap_put(struct inomap *m, uint64_t ino, const struct inomap_value *v,
+	   struct err *e)
+{
+	struct slot *s;
+	int rc = 0;
+
+	pthread_mutex_lock(&m->lock);
+	s = find(m->slots, m->cap, m->mult, ino);
+	if (s->ino) {
+		blocktab_free(s->v.blocks);
 		s->v = *v;
-		m->count++;
+	} else {
+		rc = insert(m, s, ino, v, e);
 	}
 	pthread_mutex_unlock(&m->lock);
 	return rc;
@@ -130,6 +167,23 @@ inomap_get(struct inomap *m, uint64_t ino, struct inomap_value *v)
 	found = s->ino != 0;
 	if (found) {
 		*v = s->v;
+	}
+	pthread_mutex_unlock(&m->lock);
+	return found;
+}
+
+bool
+inomap_take(struct inomap *m, uint64_t ino, struct inomap_value *v)
+{
+	struct slot *s;
+	bool found;
+
+	pthread_mutex_lock(&m->lock);
+	s = find(m->slots, m->cap, m->mult, ino);
+	found = s->ino != 0;
+	if (found) {
+		*v = s->v;
+		s->v.blocks = NULL;
 	}
 	pthread_mutex_unlock(&m->lock);
 	return found;

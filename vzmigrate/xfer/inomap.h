@@ -13,11 +13,16 @@
 #include "base/digest.h"
 #include "base/err.h"
 
+struct blocktab;
 struct inomap;
 
 struct inomap_value {
 	uint32_t group; /* hard-link group id, 0: a single name */
+	bool split;	/* the group has more inodes than this one */
 	struct digest content;
+	/* Of a file that came in chunks, where later passes may change it in
+	 * place; else NULL. The map owns it. */
+	struct blocktab *blocks;
 };
 
 struct inomap *inomap_new(struct err *e);
@@ -28,7 +33,17 @@ void inomap_free(struct inomap *m);
 int inomap_add(struct inomap *m, uint64_t ino, const struct inomap_value *v,
 	       struct inomap_value *old, struct err *e);
 
+/* Insert or replace: whoever makes an inode does this, since its number may
+ * have been another's before. On success v->blocks belongs to the map. */
+int inomap_put(struct inomap *m, uint64_t ino, const struct inomap_value *v,
+	       struct err *e);
+
+/* v->blocks is only to be compared with NULL. */
 bool inomap_get(struct inomap *m, uint64_t ino, struct inomap_value *v);
+
+/* As inomap_get, but v->blocks goes to the caller, and the map has none until
+ * the next inomap_put. */
+bool inomap_take(struct inomap *m, uint64_t ino, struct inomap_value *v);
 
 size_t inomap_count(struct inomap *m);
 

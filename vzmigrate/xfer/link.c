@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * link: the client's connection to an agent.
+ * link: one stream to an agent.
  *
- * One thread owns the byte channel: it takes frames from the queues, writes
- * them, and gets called back with what the agent sends. Everything else is
- * under one mutex; waiters sleep on one condition variable. The first fatal
- * error is kept in `fatal` and ends the thread; a FAULT of the agent is kept
- * apart, since the connection lives on.
+ * One thread owns the byte channel: it takes requests from the link's own
+ * queue, content from the connection's feed, writes them, and gets called back
+ * with what the agent sends. What others see is under one mutex; waiters sleep
+ * on one condition variable. The first fatal error is kept in `fatal` and ends
+ * the thread.
+ *
+ * A data stream keeps what it has written until it is acknowledged: when it
+ * dies, the agent tells how much has arrived, and the rest goes back to the
+ * feed. The control stream keeps nothing: it is not outlived by anything.
  */
 #include "config.h"
 
-#include "xfer/link.h"
+#include "xfer/link_priv.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -24,166 +28,6 @@
 #include "wire/frame.h"
 
 #define CLOSE_WAIT_MS 3000
-/* A REPLY may be as large as a full message and its head. */
-#define IN_MAX (FRAME_HEADER + FRAME_PAYLOAD_MAX)
-
-/* A call that waits for its REPLY; lives on the caller's stack. */
-struct call {
-	uint32_t id;
-	struct buf *reply; /* body goes here; NULL: must be empty */
-	int rc;		   /* 1 while waiting */
-	struct err e;
-	struct call *next;
-};
-
-struct link {
-	struct bytechan *c; /* owned; used by the thread alone once it runs */
-	const char *host;   /* borrowed, for messages */
-	uint32_t keepalive_ms;
-	struct pool *pool;  /* content frames; owned */
-	struct buf in;	    /* bytes not yet parsed; thread only */
-	int64_t last_rx_ms; /* when a whole frame last came; thread only */
-	int64_t last_tx_ms; /* when a frame was last written; thread only */
-	size_t log_left;    /* bytes of the other host's lines still taken into
-			       our log; thread only */
-
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t changed;	  /* anything below changed */
-	struct pool_frame *queue; /* to send. Requests stay behind content that
-				     was queued before: PASS_END means "all of
-				     it was sent" */
-	struct pool_frame **queue_tail;
-	struct call *calls; /* waiting for a REPLY */
-	uint32_t next_id;
-	uint64_t sent_frames;  /* content frames queued or sent */
-	uint64_t acked_frames; /* and finished by the agent */
-	bool idle;	       /* the thread sleeps in service: wake it */
-	bool stopping;	       /* link_close was called */
-	bool cancelled;
-	struct err fatal; /* code != 0: the connection is dead */
-	struct err fault; /* code != 0: the agent could not write */
-};
-
-/* ---- the greeting, before the thread runs ---- */
-
-static int
-on_early_data(const void *data, size_t len, void *arg, struct err *e)
-{
-	struct link *l = arg;
-
-	return buf_append(&l->in, data, len, e);
-}
-
-/* Whether `len` bytes more from the other host go into our log: it must not
- * fill our disk. */
-static bool
-may_log(struct link *l, size_t len)
-{
-	if (len <= l->log_left) {
-		l->log_left -= len;
-		return true;
-	}
-	if (l->log_left) {
-		l->log_left = 0;
-		log_warn("%s: its log is not taken any more: over %u bytes",
-			 l->host, LINK_LOG_MAX);
-	}
-	return false;
-}
-
-static void
-on_stderr(const void *data, size_t len, void *arg)
-{
-	const char *p = data;
-	struct link *l = arg;
-
-	if (!may_log(l, len)) {
-		return;
-	}
-	while (len) {
-		const char *nl = memchr(p, '\n', len);
-		size_t n = nl ? (size_t)(nl - p) : len;
-		char line[512];
-
-		if (n) {
-			log_info("%s: stderr: %s", l->host,
-				 escape_bytes(line, sizeof(line), p, n));
-		}
-		n += nl ? 1 : 0;
-		p += n;
-		len -= n;
-	}
-}
-
-static int
-no_greeting(struct link *l, struct err *e)
-{
-	char shown[256];
-	int code = e && e->code == E_CLOSED ? E_CLOSED : E_PROTOCOL;
-
-	if (!l->in.len) {
-		return err_recode(e, code, "%s: the agent did not answer",
-				  l->host);
-	}
-	return err_recode(e, code, "%s: no agent there, but: \"%s\"", l->host,
-			  escape_bytes(shown, sizeof(shown), l->in.data,
-				       l->in.len));
-}
-
-static int
-check_greeting(struct link *l, uint32_t proto, size_t noise, struct err *e)
-{
-	char shown[256];
-
-	if (noise) {
-		log_warn("%s: the login shell printed %zu bytes before the "
-			 "agent started, beginning: \"%s\"",
-			 l->host, noise,
-			 escape_bytes(shown, sizeof(shown), l->in.data, noise));
-	}
-	if (proto != FRAME_PROTO) {
-		return err_set(e, E_VERSION,
-			       "%s: the agent speaks protocol %u, this program "
-			       "%u: install the same version on both hosts",
-			       l->host, proto, FRAME_PROTO);
-	}
-	return 0;
-}
-
-static int
-wait_greeting(struct link *l, int64_t timeout_ms, struct err *e)
-{
-	int64_t deadline = io_deadline(timeout_ms);
-	uint32_t proto, caps;
-	size_t noise, used;
-	int rc;
-
-	for (;;) {
-		rc = frame_find_greeting(l->in.data, l->in.len, &noise, &used,
-					 &proto, &caps, e);
-		if (rc < 0) {
-			return no_greeting(l, e);
-		}
-		if (rc == 1) {
-			break;
-		}
-		if (io_left_ms(deadline) == 0) {
-			err_set(e, E_TIMEOUT, "no greeting in %lld s",
-				(long long)(timeout_ms / 1000));
-			return no_greeting(l, e);
-		}
-		rc = bytechan_service(l->c, io_left_ms(deadline), e);
-		if (rc < 0) {
-			return no_greeting(l, e);
-		}
-	}
-	rc = check_greeting(l, proto, noise, e);
-	buf_consume(&l->in, used);
-	return rc;
-}
-
-/* ---- incoming frames, in the thread ---- */
 
 static void
 set_fatal_locked(struct link *l, const struct err *e)
@@ -195,204 +39,15 @@ set_fatal_locked(struct link *l, const struct err *e)
 	pthread_cond_broadcast(&l->changed);
 }
 
-static int
-in_log(struct link *l, const uint8_t *p, size_t len, struct err *e)
-{
-	struct dec d;
-	cleanup(free_ptr) char *text = NULL;
-	uint8_t level;
-	int rc;
-
-	dec_init(&d, p, len);
-	level = dec_u8(&d);
-	text = dec_str_needed(&d, MSG_TEXT_MAX);
-	rc = dec_end(&d, "log frame", e);
-	if (rc < 0) {
-		return rc;
-	}
-	if (!may_log(l, len)) {
-		return 0;
-	}
-	if (level > LOGL_TRACE) {
-		level = LOGL_TRACE;
-	}
-	/* A remote error is what the reply says; here it is only a line. */
-	log_msg(level == LOGL_ERROR ? LOGL_WARN : level, "%s: %s", l->host,
-		text);
-	return 0;
-}
-
-/* Codes from the peer: anything unknown is E_REMOTE. */
-static int
-remote_code(uint32_t raw)
-{
-	int32_t code = (int32_t)raw;
-
-	return code <= E_NOMEM && code >= E_STOP ? code : E_REMOTE;
-}
-
-static void
-finish_call(struct link *l, struct call *c, int code, const char *text,
-	    struct dec *d)
-{
-	if (code < 0) {
-		c->rc = err_set(&c->e, code, "%s: %s", l->host,
-				text ? text : "failed");
-	} else if (!c->reply && d->left) {
-		c->rc = err_set(&c->e, E_PROTOCOL,
-				"%s: unexpected reply of %zu bytes", l->host,
-				d->left);
-	} else if (c->reply && d->left > c->reply->max - c->reply->len) {
-		c->rc = err_set(&c->e, E_PROTOCOL,
-				"%s: a reply of %zu bytes is too long", l->host,
-				d->left);
-	} else {
-		c->rc = c->reply ? buf_append(c->reply, d->p, d->left, &c->e)
-				 : 0;
-	}
-	pthread_cond_broadcast(&l->changed);
-}
-
-static int
-in_reply(struct link *l, const uint8_t *p, size_t len, struct err *e)
-{
-	cleanup(free_ptr) char *text = NULL;
-	struct call **at;
-	struct dec d;
-	uint32_t id, code;
-
-	dec_init(&d, p, len);
-	id = dec_u32(&d);
-	code = dec_u32(&d);
-	text = dec_str(&d, MSG_TEXT_MAX);
-	if (d.rc < 0) {
-		return err_set(e, E_PROTOCOL, "malformed reply");
-	}
-	pthread_mutex_lock(&l->lock);
-	for (at = &l->calls; *at && (*at)->id != id; at = &(*at)->next) {
-	}
-	if (*at) {
-		struct call *c = *at;
-
-		*at = c->next;
-		finish_call(l, c, code ? remote_code(code) : 0, text, &d);
-	}
-	pthread_mutex_unlock(&l->lock);
-	/* No such call: it timed out here; its reply is of no use. */
-	return 0;
-}
-
-static int
-in_ack(struct link *l, const uint8_t *p, size_t len, struct err *e)
-{
-	struct dec d;
-	uint64_t frames;
-	int rc;
-
-	dec_init(&d, p, len);
-	frames = dec_u64(&d);
-	rc = dec_end(&d, "ack", e);
-	if (rc < 0) {
-		return rc;
-	}
-	pthread_mutex_lock(&l->lock);
-	if (frames < l->acked_frames || frames > l->sent_frames) {
-		rc = err_set(e, E_PROTOCOL, "ack of frames never sent");
-	} else {
-		l->acked_frames = frames;
-		pthread_cond_broadcast(&l->changed);
-	}
-	pthread_mutex_unlock(&l->lock);
-	return rc;
-}
-
-static int
-in_fault(struct link *l, const uint8_t *p, size_t len, struct err *e)
-{
-	cleanup(free_ptr) char *text = NULL;
-	struct dec d;
-	uint32_t code;
-	int rc;
-
-	dec_init(&d, p, len);
-	code = dec_u32(&d);
-	text = dec_str_needed(&d, MSG_TEXT_MAX);
-	rc = dec_end(&d, "fault", e);
-	if (rc < 0) {
-		return rc;
-	}
-	pthread_mutex_lock(&l->lock);
-	if (l->fault.code == 0) {
-		err_set(&l->fault, remote_code(code), "%s: %s", l->host, text);
-	}
-	pthread_cond_broadcast(&l->changed);
-	pthread_mutex_unlock(&l->lock);
-	return 0;
-}
-
-static int
-in_frame(struct link *l, const struct frame_header *h, const uint8_t *p,
-	 struct err *e)
-{
-	switch (h->type) {
-	case FRAME_KEEPALIVE:
-		return 0;
-	case FRAME_LOG:
-		return in_log(l, p, h->len, e);
-	case FRAME_REPLY:
-		return in_reply(l, p, h->len, e);
-	case FRAME_ACK:
-		return in_ack(l, p, h->len, e);
-	case FRAME_FAULT:
-		return in_fault(l, p, h->len, e);
-	default:
-		return err_set(e, E_PROTOCOL, "unexpected frame of type %u",
-			       h->type);
-	}
-}
-
-static int
-parse_in(struct link *l, struct err *e)
-{
-	size_t at = 0;
-	int rc = 0;
-
-	while (rc == 0 && l->in.len - at >= FRAME_HEADER) {
-		struct frame_header h;
-
-		rc = frame_get_header(l->in.data + at, &h, e);
-		if (rc < 0 || l->in.len - at - FRAME_HEADER < h.len) {
-			break;
-		}
-		rc = in_frame(l, &h, l->in.data + at + FRAME_HEADER, e);
-		at += FRAME_HEADER + h.len;
-	}
-	/* Bytes that never make a frame are no sign of life. */
-	if (at) {
-		l->last_rx_ms = io_now_ms();
-	}
-	buf_consume(&l->in, at);
-	return rc < 0 ? rc : 0;
-}
-
-static int
-on_data(const void *data, size_t len, void *arg, struct err *e)
-{
-	struct link *l = arg;
-	int rc;
-
-	rc = buf_append(&l->in, data, len, e);
-	return rc < 0 ? rc : parse_in(l, e);
-}
-
 /* ---- the thread ---- */
 
 static struct pool_frame *
-next_frame(struct link *l)
+next_request(struct link *l, int *slot)
 {
 	struct pool_frame *f;
 
 	pthread_mutex_lock(&l->lock);
+	*slot = l->slot;
 	f = l->queue;
 	if (f) {
 		l->queue = f->next;
@@ -417,8 +72,9 @@ write_frame(struct link *l, uint8_t *bytes, uint8_t type, uint8_t flags,
 			      (int64_t)l->keepalive_ms * LINK_DEAD_FACTOR, e);
 }
 
+/* Serve the connection for at most `most_ms`, or until woken. */
 static int
-serve_idle(struct link *l, struct err *e)
+serve_idle(struct link *l, int64_t most_ms, struct err *e)
 {
 	int64_t now = io_now_ms();
 	int64_t dead =
@@ -434,8 +90,90 @@ serve_idle(struct link *l, struct err *e)
 	if (now >= due) {
 		return write_frame(l, bytes, FRAME_KEEPALIVE, 0, 0, e);
 	}
-	rc = bytechan_service(l->c, (due < dead ? due : dead) - now, e);
+	due = due < dead ? due : dead;
+	rc = bytechan_service(l->c, due - now < most_ms ? due - now : most_ms,
+			      e);
 	return rc < 0 ? rc : 0;
+}
+
+static bool
+is_content(const struct pool_frame *f)
+{
+	return f->type == FRAME_BATCH || f->type == FRAME_CHUNK;
+}
+
+static bool
+in_hurry(struct link *l)
+{
+	bool hurry;
+
+	pthread_mutex_lock(&l->lock);
+	hurry = l->stopping;
+	pthread_mutex_unlock(&l->lock);
+	return hurry || feed_in_hurry(l->feed);
+}
+
+/* Until the limit lets the frame go. The peer hears from us meanwhile. */
+static int
+wait_turn(struct link *l, const struct pool_frame *f, struct err *e)
+{
+	int rc = 0;
+
+	while (rc == 0 && l->limit && is_content(f) && !in_hurry(l)) {
+		int64_t ms = limit_take(l->limit, io_now_ms(),
+					FRAME_HEADER + (size_t)f->len);
+
+		if (!ms) {
+			break;
+		}
+		rc = serve_idle(l, ms, e);
+	}
+	return rc;
+}
+
+/* Content is written, or waits for its turn; what is taken in meanwhile may
+ * acknowledge it already, where the agent lies. */
+static int
+write_content(struct link *l, struct pool_frame *f, struct err *e)
+{
+	int rc;
+
+	l->lens[l->sent++ % FEED_MAX] = f->len;
+	if (!l->control) {
+		f->next = NULL;
+		*l->kept_tail = f;
+		l->kept_tail = &f->next;
+	}
+	l->writing = f;
+	l->dropped = l->control;
+	rc = wait_turn(l, f, e);
+	rc = rc < 0 ? rc
+		    : write_frame(l, f->bytes, f->type, f->flags, f->len, e);
+	l->writing = NULL;
+	if (l->dropped) {
+		pool_put(f);
+	}
+	return rc;
+}
+
+/* A request, or content. 1 written, 0 there is nothing. */
+static int
+write_next(struct link *l, struct err *e)
+{
+	int slot, rc;
+	struct pool_frame *f = next_request(l, &slot);
+
+	if (f) {
+		rc = write_frame(l, f->bytes, f->type, f->flags, f->len, e);
+		pool_put(f);
+		return rc < 0 ? rc : 1;
+	}
+	f = slot >= 0 ? feed_take(l->feed, slot) : NULL;
+	if (!f) {
+		return 0;
+	}
+	rc = write_content(l, f, e);
+	return rc < 0 ? rc : 1;
 }
 
 static bool
@@ -484,18 +222,14 @@ link_thread(void *arg)
 	struct err e = { 0 };
 	int rc = 0;
 
-	while (rc == 0) {
-		struct pool_frame *f = next_frame(l);
-
-		if (f) {
-			rc = write_frame(l, f->bytes, f->type, f->flags, f->len,
-					 &e);
-			pool_put(f);
-		} else if (is_stopping(l)) {
+	while (rc >= 0) {
+		rc = write_next(l, &e);
+		if (rc == 0 && is_stopping(l)) {
 			say_goodbye(l);
 			break;
-		} else {
-			rc = serve_idle(l, &e);
+		}
+		if (rc == 0) {
+			rc = serve_idle(l, INT64_MAX, &e);
 		}
 	}
 	pthread_mutex_lock(&l->lock);
@@ -504,18 +238,22 @@ link_thread(void *arg)
 	}
 	err_wrap(&e, "%s", l->host);
 	set_fatal_locked(l, &e);
-	/* Whoever waits for a buffer gets one, and then the error. */
 	drop_queue(l->queue);
 	l->queue = NULL;
 	l->queue_tail = &l->queue;
 	pthread_mutex_unlock(&l->lock);
+	if (l->control) {
+		feed_fail(l->feed, &e);
+	} else if (rc < 0 && l->died) {
+		l->died(l->arg);
+	}
 	return NULL;
 }
 
 /* ---- the interface ---- */
 
-static struct link *
-link_new(struct bytechan *c, const struct link_opts *o)
+struct link *
+link_new(struct bytechan *c, const struct link_opts *o, struct feed *feed)
 {
 	pthread_condattr_t attr;
 	struct link *l = calloc(1, sizeof(*l));
@@ -523,18 +261,25 @@ link_new(struct bytechan *c, const struct link_opts *o)
 	if (!l) {
 		return NULL;
 	}
-	l->pool = pool_new(LINK_POOL_FRAMES, NULL);
-	if (!l->pool) {
+	l->control = !feed;
+	l->feed = feed ? feed : feed_new(o->host, NULL);
+	if (!l->feed) {
 		free(l);
 		return NULL;
 	}
 	l->c = c;
 	l->host = o->host;
+	l->caps = o->caps | FRAME_CAP_STREAMS;
+	l->limit = o->limit;
+	l->died = o->died;
+	l->arg = o->arg;
 	l->keepalive_ms = o->keepalive_ms ? o->keepalive_ms : LINK_KEEPALIVE_MS;
+	l->slot = -1;
 	l->queue_tail = &l->queue;
+	l->kept_tail = &l->kept;
 	l->next_id = 1;
 	l->log_left = LINK_LOG_MAX;
-	buf_init(&l->in, IN_MAX + (1 << 17));
+	buf_init(&l->in, LINK_IN_MAX + (1 << 17));
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -543,12 +288,18 @@ link_new(struct bytechan *c, const struct link_opts *o)
 	return l;
 }
 
-static void
+void
 link_free(struct link *l)
 {
+	if (l->slot >= 0) {
+		feed_detach(l->feed, l->slot);
+	}
 	drop_queue(l->queue);
+	drop_queue(l->kept);
 	bytechan_free(l->c);
-	pool_free(l->pool);
+	if (l->control) {
+		feed_free(l->feed);
+	}
 	buf_fini(&l->in);
 	pthread_cond_destroy(&l->changed);
 	pthread_mutex_destroy(&l->lock);
@@ -560,7 +311,7 @@ say_hello(struct link *l, const struct digest_key *key,
 	  struct msg_hello_reply *hello, struct err *e)
 {
 	struct msg_hello h = { .proto = FRAME_PROTO,
-			       .caps = 0,
+			       .caps = l->caps,
 			       .version = (char *)PACKAGE_VERSION,
 			       .keepalive_ms = l->keepalive_ms,
 			       .key = *key };
@@ -586,38 +337,57 @@ say_hello(struct link *l, const struct digest_key *key,
 }
 
 int
+link_start(struct link *l, int64_t greeting_ms, struct err *e)
+{
+	int rc = link_in_greeting(l, greeting_ms, e);
+
+	if (rc < 0) {
+		return rc;
+	}
+	rc = pthread_create(&l->thread, NULL, link_thread, l);
+	return rc != 0 ? err_sys(e, rc, "cannot start a thread") : 0;
+}
+
+static void
+wake(void *arg)
+{
+	bytechan_wake(((struct link *)arg)->c);
+}
+
+int
+link_attach(struct link *l, struct err *e)
+{
+	int slot = feed_attach(l->feed, wake, l, e);
+
+	if (slot < 0) {
+		return slot;
+	}
+	pthread_mutex_lock(&l->lock);
+	l->slot = slot;
+	pthread_mutex_unlock(&l->lock);
+	bytechan_wake(l->c);
+	return 0;
+}
+
+int
 link_open(struct bytechan *c, const struct link_opts *o,
 	  const struct digest_key *key, struct link **out,
 	  struct msg_hello_reply *hello, struct err *e)
 {
-	struct link *l = link_new(c, o);
+	struct link *l = link_new(c, o, NULL);
 	int rc;
 
 	if (!l) {
 		bytechan_free(c);
 		return err_nomem(e);
 	}
-	c->arg = l;
-	c->on_data = on_early_data;
-	c->on_stderr = on_stderr;
-	rc = wait_greeting(l, o->greeting_ms, e);
-	if (rc == 0) {
-		c->on_data = on_data;
-		l->last_rx_ms = l->last_tx_ms = io_now_ms();
-		rc = parse_in(l, e);
-		if (rc < 0) {
-			err_wrap(e, "%s", l->host);
-		}
-	}
-	if (rc == 0 &&
-	    (rc = pthread_create(&l->thread, NULL, link_thread, l)) != 0) {
-		rc = err_sys(e, rc, "cannot start a thread");
-	}
+	rc = link_start(l, o->greeting_ms, e);
 	if (rc < 0) {
 		link_free(l);
 		return rc;
 	}
 	rc = say_hello(l, key, hello, e);
+	rc = rc < 0 ? rc : link_attach(l, e);
 	if (rc < 0) {
 		link_close(l);
 		return rc;
@@ -639,9 +409,9 @@ push(struct link *l, struct pool_frame *f)
 }
 
 static void
-unlink_call(struct link *l, struct call *c)
+unlink_call(struct link *l, struct link_call_wait *c)
 {
-	for (struct call **at = &l->calls; *at; at = &(*at)->next) {
+	for (struct link_call_wait **at = &l->calls; *at; at = &(*at)->next) {
 		if (*at == c) {
 			*at = c->next;
 			return;
@@ -711,88 +481,88 @@ request_frame(uint32_t id, enum msg_method method, const void *body, size_t len)
 }
 
 int
-link_call(struct link *l, enum msg_method method, const void *body, size_t len,
-	  struct buf *reply, int64_t timeout_ms, struct err *e)
+link_call_now(struct link *l, enum msg_method method, const struct buf *body,
+	      struct link_call_wait *c, int64_t timeout_ms, int64_t deadline,
+	      struct err *e)
 {
-	int64_t deadline = io_deadline(timeout_ms);
-	struct call c = { .reply = reply, .rc = 1 };
 	struct pool_frame *f;
 	int rc;
 
+	c->rc = 1;
 	pthread_mutex_lock(&l->lock);
 	rc = blocked(l, e);
 	if (rc < 0) {
 		pthread_mutex_unlock(&l->lock);
 		return rc;
 	}
-	c.id = l->next_id++;
-	f = request_frame(c.id, method, body, len);
+	c->id = l->next_id++;
+	f = request_frame(c->id, method, body->data, body->len);
 	if (!f) {
 		pthread_mutex_unlock(&l->lock);
 		return err_set(e, E_LIMIT, "request %s of %zu bytes",
-			       msg_method_name(method), len);
+			       msg_method_name(method), body->len);
 	}
-	c.next = l->calls;
-	l->calls = &c;
+	c->next = l->calls;
+	l->calls = c;
 	push(l, f);
-	while (c.rc > 0) {
-		rc = blocked(l, &c.e);
+	while (c->rc > 0) {
+		rc = blocked(l, &c->e);
 		if (rc < 0) {
-			c.rc = rc;
-		} else if (!wait_changed(l, deadline) && c.rc > 0) {
-			c.rc = err_set(&c.e, E_TIMEOUT,
-				       "%s: no reply to %s in %lld s", l->host,
-				       msg_method_name(method),
-				       (long long)(timeout_ms / 1000));
+			c->rc = rc;
+		} else if (!wait_changed(l, deadline) && c->rc > 0) {
+			c->rc = err_set(&c->e, E_TIMEOUT,
+					"%s: no reply to %s in %lld s", l->host,
+					msg_method_name(method),
+					(long long)(timeout_ms / 1000));
 		}
 	}
-	unlink_call(l, &c);
+	unlink_call(l, c);
 	pthread_mutex_unlock(&l->lock);
-	if (c.rc < 0 && e) {
-		*e = c.e;
+	if (c->rc < 0 && e) {
+		*e = c->e;
 	}
-	return c.rc;
+	return c->rc;
+}
+
+int
+link_call(struct link *l, enum msg_method method, const void *body, size_t len,
+	  struct buf *reply, int64_t timeout_ms, struct err *e)
+{
+	const struct buf b = { .data = (uint8_t *)body, .len = len };
+	int64_t deadline = io_deadline(timeout_ms);
+	struct link_call_wait c = { .reply = reply };
+	int rc = 0;
+
+	/* PASS_END means "all of it was sent". Content that is left to the
+	 * control stream itself stays in front of what follows there. */
+	if (l->control && method != MSG_STREAM_OPEN) {
+		rc = feed_drain(l->feed, false, deadline, e);
+	}
+	return rc < 0 ? rc
+		      : link_call_now(l, method, &b, &c, timeout_ms, deadline,
+				      e);
 }
 
 int
 link_send(struct link *l, struct pool_frame *f, struct err *e)
 {
-	return link_send_by(l, f, IO_FOREVER, e);
+	return feed_put(l->feed, f, IO_FOREVER, e);
 }
 
 int
 link_send_by(struct link *l, struct pool_frame *f, int64_t deadline,
 	     struct err *e)
 {
-	int rc = 0;
+	return feed_put(l->feed, f, deadline, e);
+}
 
-	pthread_mutex_lock(&l->lock);
-	for (;;) {
-		rc = blocked(l, e);
-		if (rc == 0 && l->fault.code) {
-			rc = l->fault.code;
-			if (e) {
-				*e = l->fault;
-			}
-		}
-		if (rc < 0 || l->sent_frames - l->acked_frames < LINK_WINDOW) {
-			break;
-		}
-		if (!wait_changed(l, deadline)) {
-			rc = err_set(e, E_TIMEOUT, "%s: takes no data",
-				     l->host);
-			break;
-		}
+void
+link_join_thread(struct link *l)
+{
+	if (!l->joined) {
+		pthread_join(l->thread, NULL);
+		l->joined = true;
 	}
-	if (rc == 0) {
-		l->sent_frames++;
-		push(l, f);
-	}
-	pthread_mutex_unlock(&l->lock);
-	if (rc < 0) {
-		pool_put(f);
-	}
-	return rc;
 }
 
 int64_t
@@ -815,26 +585,49 @@ link_thread_cpu(struct link *l)
 struct pool *
 link_pool(struct link *l)
 {
-	return l->pool;
+	return feed_pool(l->feed);
+}
+
+struct feed *
+link_feed(struct link *l)
+{
+	return l->feed;
+}
+
+uint32_t
+link_caps(const struct link *l)
+{
+	return l->caps;
 }
 
 uint64_t
 link_in_flight(struct link *l)
 {
-	uint64_t n;
+	struct feed_stats s;
 
-	pthread_mutex_lock(&l->lock);
-	n = l->sent_frames - l->acked_frames;
-	pthread_mutex_unlock(&l->lock);
-	return n;
+	feed_get_stats(l->feed, &s);
+	return s.queued + s.under_way;
+}
+
+uint64_t
+link_backlog(struct link *l)
+{
+	struct feed_stats s;
+
+	feed_get_stats(l->feed, &s);
+	return s.queued;
+}
+
+int
+link_drain(struct link *l, struct err *e)
+{
+	return feed_drain(l->feed, true, IO_FOREVER, e);
 }
 
 void
 link_clear_fault(struct link *l)
 {
-	pthread_mutex_lock(&l->lock);
-	err_clear(&l->fault);
-	pthread_mutex_unlock(&l->lock);
+	feed_fault(l->feed, NULL);
 }
 
 int
@@ -851,6 +644,12 @@ link_failed(struct link *l, struct err *e)
 	return failed;
 }
 
+void
+link_hurry(struct link *l)
+{
+	feed_hurry(l->feed);
+}
+
 static void
 set_cancelled(struct link *l, bool on)
 {
@@ -858,12 +657,16 @@ set_cancelled(struct link *l, bool on)
 	l->cancelled = on;
 	pthread_cond_broadcast(&l->changed);
 	pthread_mutex_unlock(&l->lock);
+	if (l->control) {
+		feed_cancel(l->feed, on);
+	}
 }
 
 void
 link_cancel(struct link *l)
 {
 	set_cancelled(l, true);
+	link_hurry(l);
 }
 
 void
@@ -873,15 +676,21 @@ link_uncancel(struct link *l)
 }
 
 void
+link_stop(struct link *l)
+{
+	pthread_mutex_lock(&l->lock);
+	l->stopping = true;
+	bytechan_wake(l->c);
+	pthread_mutex_unlock(&l->lock);
+}
+
+void
 link_close(struct link *l)
 {
 	if (!l) {
 		return;
 	}
-	pthread_mutex_lock(&l->lock);
-	l->stopping = true;
-	bytechan_wake(l->c);
-	pthread_mutex_unlock(&l->lock);
-	pthread_join(l->thread, NULL);
+	link_stop(l);
+	link_join_thread(l);
 	link_free(l);
 }

@@ -182,6 +182,31 @@ losses_add(struct losses *t, uint64_t ino, const char *path, size_t path_len,
 	return 0;
 }
 
+bool
+losses_any(struct losses *t)
+{
+	return __atomic_load_n(&t->count, __ATOMIC_ACQUIRE) != 0;
+}
+
+void
+losses_forget(struct losses *t, uint64_t ino)
+{
+	struct entry **at, *n;
+
+	if (!losses_any(t)) {
+		return;
+	}
+	pthread_mutex_lock(&t->lock);
+	at = find(t, ino);
+	n = *at;
+	if (n) {
+		*at = n->next;
+		free(n);
+		__atomic_sub_fetch(&t->count, 1, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
 int
 losses_copy(struct losses *t, uint64_t from, uint64_t to, struct err *e)
 {

@@ -8,6 +8,7 @@
 #ifndef XFER_LOSSES_H
 #define XFER_LOSSES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -25,6 +26,13 @@ void losses_free(struct losses *t);
 int losses_add(struct losses *t, uint64_t ino, const char *path,
 	       size_t path_len, const struct meta *sent,
 	       const struct meta_loss *loss, struct err *e);
+
+/* The inode `ino` is a new one, or is given metadata anew: what was refused
+ * before is of no account. Nearly nothing where there are no losses. */
+void losses_forget(struct losses *t, uint64_t ino);
+
+/* Whether there is any. */
+bool losses_any(struct losses *t);
 
 /* `to` is a copy of the inode `from`, made from what is there of it. */
 int losses_copy(struct losses *t, uint64_t from, uint64_t to, struct err *e);

@@ -60,6 +60,8 @@ take(struct pool *p)
 	f->len = 0;
 	f->flags = 0;
 	f->type = 0;
+	f->from = NULL;
+	f->at = 0;
 	return f;
 }
 

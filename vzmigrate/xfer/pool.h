@@ -25,6 +25,8 @@ struct pool_frame {
 	uint32_t len;	/* payload bytes in use */
 	uint32_t room;	/* payload bytes there is room for */
 	uint8_t *bytes; /* FRAME_HEADER bytes, then the payload */
+	void *from;	/* the agent's: the stream it came on */
+	uint32_t at;	/* the agent's: bytes of a batch that are done */
 };
 
 static inline uint8_t *

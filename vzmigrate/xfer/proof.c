@@ -7,9 +7,11 @@
 #include <endian.h>
 #include <string.h>
 
-void
-proof_piece(const struct digest_key *k, uint64_t off, const void *data,
-	    size_t len, struct digest *content)
+#include "wire/tree.h"
+
+static void
+add_part(const struct digest_key *k, uint64_t off, const void *data, size_t len,
+	 struct digest *content)
 {
 	struct digest d = digest_of(k, data, len);
 	uint64_t head[2] = { htole64(off), htole64(len) };
@@ -19,6 +21,23 @@ proof_piece(const struct digest_key *k, uint64_t off, const void *data,
 	memcpy(all + 16, d.b, DIGEST_LEN);
 	d = digest_of(k, all, sizeof(all));
 	digest_sum(content, &d);
+}
+
+void
+proof_piece(const struct digest_key *k, uint64_t off, const void *data,
+	    size_t len, struct digest *content)
+{
+	const uint8_t *p = data;
+
+	while (len) {
+		size_t n = TREE_BLOCK - off % TREE_BLOCK;
+
+		n = n < len ? n : len;
+		add_part(k, off, p, n, content);
+		off += n;
+		p += n;
+		len -= n;
+	}
 }
 
 struct digest

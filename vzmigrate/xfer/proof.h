@@ -6,7 +6,8 @@
  * A name whose inode is its own adds path, metadata and content. A name in a
  * hard-link group adds its path and the group's id, and the group adds its
  * metadata and content once. A file's content digest is itself a sum, over
- * its pieces, so chunks may be hashed in any order too; holes add nothing.
+ * its pieces cut at TREE_BLOCK, so chunks may be hashed in any order too, and
+ * a block that changed can be exchanged in the sum; holes add nothing.
  */
 #ifndef XFER_PROOF_H
 #define XFER_PROOF_H
@@ -18,7 +19,7 @@
 #include "fs/meta.h"
 
 /* Add a piece of content at `off` to a file's content digest (zero at
- * first). */
+ * first). It is cut at multiples of TREE_BLOCK. */
 void proof_piece(const struct digest_key *k, uint64_t off, const void *data,
 		 size_t len, struct digest *content);
 

@@ -8,6 +8,12 @@
  * name must exist), flags that would forbid them, and directories' metadata
  * (everything made in a directory changes its times). State: one struct, the
  * queue and lists under `lock`; tables have their own locks.
+ *
+ * A later pass has new directories' ids, so a new table of them; the map of
+ * inodes and the losses stay. Both are by inode number, and a file system
+ * gives a number out again when its inode is gone. So whoever makes an inode
+ * puts its entry in place of what may be there; what is there of an inode that
+ * is gone is never asked for.
  */
 #include "xfer/recv.h"
 
@@ -17,15 +23,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "base/fault.h"
+#include "base/io.h"
 #include "base/log.h"
 #include "fs/beneath.h"
 #include "fs/content.h"
 #include "wire/tree.h"
+#include "xfer/blocktab.h"
 #include "xfer/dirtab.h"
 #include "xfer/inomap.h"
 #include "xfer/losses.h"
@@ -33,6 +42,7 @@
 #include "xfer/recv_file.h"
 #include "xfer/recv_late.h"
 #include "xfer/recv_proof.h"
+#include "xfer/zframe.h"
 
 #define WORKERS_MAX 8
 #define PATH_SHOWN_MAX (1u << 20)
@@ -41,6 +51,8 @@ struct worker {
 	struct receiver *r;
 	pthread_t thread;
 	struct dircache dirs;
+	struct zunpack *z; /* NULL: nothing compressed came yet */
+	bool no_file; /* the last do_file failed for want of a definition */
 };
 
 struct receiver {
@@ -53,8 +65,15 @@ struct receiver {
 	struct recv_files *files; /* large ones under way */
 	struct recv_late *late;	  /* what waits for recv_finish */
 	struct losses *losses;	  /* what the file system refused */
-	recv_done_fn *done;	  /* may be NULL */
-	recv_fault_fn *fault;	  /* may be NULL */
+	struct proofcache *seen;  /* what was read back before; or NULL */
+	bool track;		  /* as in recv_opts */
+	bool update;		  /* a pass after the first */
+	bool finished;		  /* recv_finish did it all */
+	bool older_dirty;	  /* passes before this are not on disk */
+	bool synced;		  /* this one is */
+	uint32_t root_flags;
+	recv_done_fn *done;   /* may be NULL */
+	recv_fault_fn *fault; /* may be NULL */
 	void *arg;
 
 	pthread_mutex_t lock;
@@ -62,7 +81,14 @@ struct receiver {
 	pthread_cond_t idle;	  /* nothing queued and nobody busy */
 	struct pool_frame *queue; /* for the workers */
 	struct pool_frame **queue_tail;
-	unsigned busy; /* workers at work */
+	struct pool_frame *aside; /* frames that need a definition which has
+				     not come yet */
+	struct pool_frame **aside_tail;
+	int64_t aside_until; /* when that is a fault */
+	int64_t patience_ms; /* -1: at once, there is one stream */
+	int64_t pass_patience_ms; /* the same when a pass begins */
+	uint64_t defined;    /* frames with definitions taken in */
+	unsigned busy;	     /* workers at work */
 	bool stop;
 	struct err failed; /* the first fault; code 0: none */
 	uint64_t bytes;	   /* content written */
@@ -123,15 +149,22 @@ stat_of(int dirfd, const char *name, int fd, struct stat *st, struct err *e)
 	return rc < 0 ? err_sys(e, errno, "cannot stat what was written") : 0;
 }
 
+/* v->blocks is taken over, also on error. */
 static int
 note_inode(struct receiver *r, int dirfd, const char *name, int fd,
-	   uint32_t group, const struct digest *content, struct err *e)
+	   const struct inomap_value *v, struct err *e)
 {
-	struct inomap_value v = { group, *content };
 	struct stat st;
 	int rc = stat_of(dirfd, name, fd, &st, e);
 
-	return rc < 0 ? rc : inomap_add(r->inodes, st.st_ino, &v, NULL, e);
+	if (rc == 0) {
+		rc = r->update ? inomap_put(r->inodes, st.st_ino, v, e)
+			       : inomap_add(r->inodes, st.st_ino, v, NULL, e);
+	}
+	if (rc < 0) {
+		blocktab_free(v->blocks);
+	}
+	return rc;
 }
 
 /* Remember what was not applied. */
@@ -172,6 +205,15 @@ apply(struct receiver *r, int dirfd, uint32_t dir, const char *name, int fd,
 	}
 	if (r->policy == META_STRICT) {
 		return meta_apply(dirfd, name, fd, &now, NULL, e);
+	}
+	if (losses_any(r->losses)) {
+		struct stat st;
+
+		rc = stat_of(dirfd, name, fd, &st, e);
+		if (rc < 0) {
+			return rc;
+		}
+		losses_forget(r->losses, st.st_ino);
 	}
 	meta_loss_init(&loss);
 	rc = meta_apply(dirfd, name, fd, &now, &loss, e);
@@ -220,49 +262,55 @@ static int
 do_regular(struct receiver *r, int dirfd, const char *name,
 	   const struct tree_record *rec, struct tree_in *in, struct err *e)
 {
-	struct digest content = { 0 };
-	cleanup(close_fd) int fd =
-		beneath_open(dirfd, name, O_WRONLY | O_CREAT | O_EXCL,
-			     meta_fresh_mode(&rec->meta), e);
+	struct inomap_value v = { .group = rec->linked ? rec->id : 0 };
+	cleanup(close_fd) int fd = recv_file_create(
+		dirfd, name, r->update, meta_fresh_mode(&rec->meta), e);
 	int rc = fd < 0 ? fd : 0;
 
-	if (rc == 0 && (rec->meta.flags || rec->meta.projid)) {
+	/* In an update the directory may pass flags on. */
+	if (rc == 0 && (rec->meta.flags || rec->meta.projid || r->update)) {
 		rc = recv_file_early(fd, &rec->meta, r->policy, e);
 	}
 	if (rc == 0) {
-		rc = write_pieces(r, fd, rec, in, &content, e);
+		rc = write_pieces(r, fd, rec, in, &v.content, e);
 	}
-	if (rc == 0 && r->policy == META_STRICT && !rec->meta.flags) {
+	/* In pass 1 nothing is inherited yet. */
+	if (rc == 0 && r->policy == META_STRICT && !r->update &&
+	    !rec->meta.flags) {
 		rc = meta_apply_fresh(fd, &rec->meta, &r->fresh, e);
 	} else if (rc == 0) {
 		rc = apply(r, dirfd, rec->dir, name, fd, &rec->meta,
 			   rec->linked, e);
 	}
 	if (rc >= 0) {
-		rc = note_inode(r, dirfd, name, fd, rec->linked ? rec->id : 0,
-				&content, e);
+		rc = note_inode(r, dirfd, name, fd, &v, e);
 	}
 	/* A delayed write's ENOSPC or EIO may come only now (D4). */
 	if (rc == 0 && close(steal_fd(&fd)) < 0) {
 		rc = err_sys(e, errno, "cannot close");
 	}
-	return rc;
+	return rc < 0 ? rc : recv_late_touched(r->late, rec->dir, name, e);
 }
 
 static int
 do_special(struct receiver *r, int dirfd, const char *name,
 	   const struct tree_record *rec, struct err *e)
 {
-	struct digest none = { 0 };
+	struct inomap_value v = { .group = rec->linked ? rec->id : 0 };
 	int rc = meta_mknod(dirfd, name, &rec->meta, e);
 
+	if (rc == E_EXISTS && r->update) {
+		rc = dirtab_displace(dirfd, name, e);
+		rc = rc < 0 ? rc : meta_mknod(dirfd, name, &rec->meta, e);
+	}
 	if (rc == 0) {
 		rc = apply(r, dirfd, rec->dir, name, -1, &rec->meta,
 			   rec->linked, e);
 	}
-	if (rc >= 0 && rec->linked) {
-		rc = note_inode(r, dirfd, name, -1, rec->id, &none, e);
+	if (rc >= 0 && (rec->linked || r->update)) {
+		rc = note_inode(r, dirfd, name, -1, &v, e);
 	}
+	recv_late_touched_special(r->late);
 	return rc < 0 ? rc : 0;
 }
 
@@ -299,6 +347,73 @@ do_entry(struct worker *w, struct tree_record *rec, struct tree_in *in,
 	return rc;
 }
 
+/* ---- records of later passes ---- */
+
+static int
+do_remove(struct worker *w, const struct tree_record *rec, struct err *e)
+{
+	char name[256];
+	int dirfd = dirtab_open(w->r->dirs, &w->dirs, rec->dir, 1, e);
+
+	if (dirfd < 0) {
+		return dirfd;
+	}
+	memcpy(name, rec->name, rec->name_len);
+	name[rec->name_len] = '\0';
+	return dirtab_displace(dirfd, name, e);
+}
+
+/* The inode must be of the group that the record says, or whoever sent it
+ * knows another tree than this one. */
+static int
+check_group(struct receiver *r, int dirfd, const char *name,
+	    const struct tree_record *rec, struct err *e)
+{
+	struct inomap_value v = { 0 };
+	struct stat st;
+	int rc = stat_of(dirfd, name, -1, &st, e);
+
+	if (rc == 0) {
+		inomap_get(r->inodes, st.st_ino, &v);
+	}
+	if (rc == 0 && v.split) {
+		rc = recv_file_split_error(e);
+	}
+	if (rc == 0 && v.group != (rec->linked ? rec->id : 0)) {
+		rc = err_set(e, E_PROTOCOL,
+			     "metadata for a name of another group");
+	}
+	return rc;
+}
+
+static int
+do_meta(struct worker *w, const struct tree_record *rec, struct err *e)
+{
+	struct receiver *r = w->r;
+	char name[256];
+	int rc, dirfd = dirtab_open(r->dirs, &w->dirs, rec->dir, 0, e);
+
+	if (dirfd < 0) {
+		return dirfd;
+	}
+	memcpy(name, rec->name, rec->name_len);
+	name[rec->name_len] = '\0';
+	rc = check_group(r, dirfd, name, rec, e);
+	/* No name is going to be linked to it in this pass, so its flags need
+	 * not wait. */
+	if (rc == 0) {
+		rc = apply(r, dirfd, rec->dir, name, -1, &rec->meta, false, e);
+	}
+	if (rc < 0) {
+		return rc;
+	}
+	if (rec->meta.type == FS_REG) {
+		return recv_late_touched(r->late, rec->dir, name, e);
+	}
+	recv_late_touched_special(r->late);
+	return 0;
+}
+
 /* ---- large files ---- */
 
 static int
@@ -311,14 +426,19 @@ finish_file(struct receiver *r, struct recv_file *f, int dirfd, struct err *e)
 		return 0;
 	}
 	rc = apply(r, dirfd, recv_file_dir(f), recv_file_name(f), w.fd, w.meta,
-		   w.linked, e);
-	if (rc >= 0) {
-		rc = note_inode(r, dirfd, recv_file_name(f), w.fd,
-				w.linked ? w.id : 0, &w.content, e);
+		   w.v.group && !w.in_place, e);
+	if (rc < 0) {
+		blocktab_free(w.v.blocks);
+		return rc;
 	}
-	if (rc >= 0 && w.linked) {
-		rc = recv_late_first(r->late, w.id, recv_file_dir(f),
+	rc = note_inode(r, dirfd, recv_file_name(f), w.fd, &w.v, e);
+	if (rc >= 0 && w.v.group && !w.in_place) {
+		rc = recv_late_first(r->late, w.v.group, recv_file_dir(f),
 				     recv_file_name(f), e);
+	}
+	if (rc >= 0) {
+		rc = recv_late_touched(r->late, recv_file_dir(f),
+				       recv_file_name(f), e);
 	}
 	return rc < 0 ? rc : recv_file_finish(r->files, f, e);
 }
@@ -332,11 +452,13 @@ do_file(struct worker *w, uint32_t id, const struct tree_record *rec,
 	struct recv_file *f;
 	int dirfd = -1, rc = recv_file_get(r->files, id, &f, e);
 
+	w->no_file = !f;
 	if (rc < 0) {
 		return rc;
 	}
-	dirfd = dirtab_open(r->dirs, &w->dirs, recv_file_dir(f), 1, e);
-	rc = dirfd < 0 ? dirfd : recv_file_open(f, dirfd, r->policy, e);
+	dirfd = dirtab_open(r->dirs, &w->dirs, recv_file_dir(f),
+			    !recv_file_in_place(f), e);
+	rc = dirfd < 0 ? dirfd : recv_file_open(r->files, f, dirfd, e);
 	if (rc >= 0) {
 		rc = rec ? recv_file_end(f, rec, e)
 			 : recv_file_chunk(f, &r->key, off, data, len,
@@ -354,12 +476,31 @@ do_file(struct worker *w, uint32_t id, const struct tree_record *rec,
 	return rc;
 }
 
+/* What is compressed of a frame: `*p`, `*len` are exchanged for the content. */
+static int
+unpack(struct worker *w, const struct pool_frame *f, const uint8_t **p,
+       size_t *len, struct err *e)
+{
+	if (!(f->flags & FRAME_F_ZSTD)) {
+		return 0;
+	}
+	if (!w->z) {
+		w->z = zunpack_new(e);
+		if (!w->z) {
+			return E_NOMEM;
+		}
+	}
+	return zunpack_bytes(w->z, *p, *len, p, len, e);
+}
+
 static int
 do_chunk(struct worker *w, struct pool_frame *f, struct err *e)
 {
 	const uint8_t *p = pool_payload(f);
+	size_t len = f->len - TREE_CHUNK_HEAD;
 	uint64_t off = 0;
 	uint32_t id = 0;
+	int rc;
 
 	if (f->len <= TREE_CHUNK_HEAD) {
 		return err_set(e, E_PROTOCOL, "malformed chunk");
@@ -370,8 +511,9 @@ do_chunk(struct worker *w, struct pool_frame *f, struct err *e)
 	for (int i = 11; i >= 4; i--) {
 		off = off << 8 | p[i];
 	}
-	return do_file(w, id, NULL, off, p + TREE_CHUNK_HEAD,
-		       f->len - TREE_CHUNK_HEAD, e);
+	p += TREE_CHUNK_HEAD;
+	rc = unpack(w, f, &p, &len, e);
+	return rc < 0 ? rc : do_file(w, id, NULL, off, p, len, e);
 }
 
 /* ---- the workers ---- */
@@ -392,6 +534,16 @@ do_record(struct worker *w, struct tree_record *rec, struct tree_in *in,
 		break;
 	case TREE_FILE_END:
 		return do_file(w, rec->id, rec, 0, NULL, 0, e);
+	case TREE_REMOVE:
+	case TREE_META:
+		if (!w->r->update) {
+			return err_set(e, E_PROTOCOL,
+				       "a change of something in the first "
+				       "pass");
+		}
+		rc = rec->kind == TREE_META ? do_meta(w, rec, e)
+					    : do_remove(w, rec, e);
+		break;
 	default:
 		return err_set(e, E_PROTOCOL, "a definition in a batch's body");
 	}
@@ -401,26 +553,88 @@ do_record(struct worker *w, struct tree_record *rec, struct tree_in *in,
 	return rc < 0 ? rc : 0;
 }
 
+/* The records from f->at on. Each is done or it is not: where one has to wait
+ * for a definition, which is found out before it has any effect, f->at is left
+ * pointing to it. */
 static int
 do_batch(struct worker *w, struct pool_frame *f, struct err *e)
 {
 	struct tree_in body, defs;
 	struct tree_record rec;
 	int rc = tree_split(pool_payload(f), f->len, &body, &defs, e);
+	const uint8_t *start;
 
+	rc = rc < 0 ? rc : unpack(w, f, &body.p, &body.left, e);
+	start = body.p;
+	if (rc == 0) {
+		body.p += f->at;
+		body.left -= f->at;
+	}
 	while (rc == 0 && (rc = tree_get(&body, &rec, e)) == 1) {
 		rc = do_record(w, &rec, &body, e);
+		if (rc == 0) {
+			f->at = (uint32_t)(body.p - start);
+		}
 	}
 	return rc;
 }
 
+/* ---- what waits for a definition ---- */
+
+/* With the lock held: what was put aside is tried again, first. */
 static void
-work_on(struct worker *w, struct pool_frame *f)
+bring_back(struct receiver *r)
+{
+	if (!r->aside) {
+		return;
+	}
+	*r->aside_tail = r->queue;
+	if (!r->queue) {
+		r->queue_tail = r->aside_tail;
+	}
+	r->queue = r->aside;
+	r->aside = NULL;
+	r->aside_tail = &r->aside;
+	pthread_cond_broadcast(&r->work);
+}
+
+/* Whether a frame that failed is only early. `defined` was counted before it
+ * was tried: if more has come since, it is tried again at once. */
+static bool
+put_aside(struct worker *w, struct pool_frame *f, uint64_t defined)
+{
+	struct receiver *r = w->r;
+	bool early;
+
+	if (!w->dirs.unknown && !w->no_file) {
+		return false;
+	}
+	pthread_mutex_lock(&r->lock);
+	early = r->patience_ms >= 0;
+	if (early) {
+		if (!r->aside) {
+			r->aside_until = io_deadline(r->patience_ms);
+		}
+		f->next = NULL;
+		*r->aside_tail = f;
+		r->aside_tail = &f->next;
+		if (defined != r->defined) {
+			bring_back(r);
+		}
+	}
+	pthread_mutex_unlock(&r->lock);
+	return early;
+}
+
+static void
+work_on(struct worker *w, struct pool_frame *f, uint64_t defined)
 {
 	struct receiver *r = w->r;
 	struct err e = { 0 };
+	void *from = f->from;
 	int rc = 0;
 
+	w->dirs.unknown = w->no_file = false;
 	/* After a fault the rest of the pass is dropped, and acknowledged so
 	 * that the sender is not kept waiting. */
 	if (!has_failed(r)) {
@@ -431,6 +645,9 @@ work_on(struct worker *w, struct pool_frame *f)
 	if (rc == 0 && !has_failed(r)) {
 		rc = f->type == FRAME_BATCH ? do_batch(w, f, &e)
 					    : do_chunk(w, f, &e);
+		if (rc < 0 && put_aside(w, f, defined)) {
+			return;
+		}
 	}
 	/* Written, and not acknowledged yet. */
 	if (rc == 0) {
@@ -441,8 +658,29 @@ work_on(struct worker *w, struct pool_frame *f)
 	}
 	pool_put(f);
 	if (r->done) {
-		r->done(r->arg);
+		r->done(r->arg, from);
 	}
+}
+
+/* With the lock held. What waits for something that does not come is a fault
+ * in the end. */
+static void
+wait_for_work(struct receiver *r)
+{
+	struct timespec t;
+
+	if (!r->aside) {
+		pthread_cond_wait(&r->work, &r->lock);
+		return;
+	}
+	if (io_left_ms(r->aside_until) == 0) {
+		r->patience_ms = -1;
+		bring_back(r);
+		return;
+	}
+	t.tv_sec = r->aside_until / 1000;
+	t.tv_nsec = r->aside_until % 1000 * 1000000;
+	pthread_cond_timedwait(&r->work, &r->lock, &t);
 }
 
 static void *
@@ -454,9 +692,10 @@ worker_thread(void *arg)
 	pthread_mutex_lock(&r->lock);
 	while (!r->stop) {
 		struct pool_frame *f = r->queue;
+		uint64_t defined = r->defined;
 
 		if (!f) {
-			pthread_cond_wait(&r->work, &r->lock);
+			wait_for_work(r);
 			continue;
 		}
 		r->queue = f->next;
@@ -465,7 +704,7 @@ worker_thread(void *arg)
 		}
 		r->busy++;
 		pthread_mutex_unlock(&r->lock);
-		work_on(w, f);
+		work_on(w, f, defined);
 		pthread_mutex_lock(&r->lock);
 		r->busy--;
 		if (!r->busy && !r->queue) {
@@ -477,9 +716,21 @@ worker_thread(void *arg)
 }
 
 void
+recv_streams(struct receiver *r, int64_t patience_ms)
+{
+	dirtab_loosen(r->dirs);
+	pthread_mutex_lock(&r->lock);
+	r->patience_ms = r->pass_patience_ms = patience_ms;
+	pthread_mutex_unlock(&r->lock);
+}
+
+void
 recv_drain(struct receiver *r)
 {
 	pthread_mutex_lock(&r->lock);
+	/* Nothing more will come that anything could wait for. */
+	r->patience_ms = -1;
+	bring_back(r);
 	while (r->busy || r->queue) {
 		pthread_cond_wait(&r->idle, &r->lock);
 	}
@@ -499,8 +750,10 @@ take_defs(struct receiver *r, struct pool_frame *f, struct err *e)
 		if (rec.kind == TREE_DIR) {
 			rc = dirtab_define(r->dirs, rec.id, rec.dir, rec.name,
 					   rec.name_len, e);
-		} else if (rec.kind == TREE_FILE) {
+		} else if (rec.kind == TREE_FILE || rec.kind == TREE_UPDATE) {
 			rc = recv_file_define(r->files, &rec, e);
+		} else if (rec.kind == TREE_HOLE) {
+			rc = recv_file_hole(r->files, &rec, e);
 		} else {
 			rc = err_set(e, E_PROTOCOL,
 				     "an entry among definitions");
@@ -514,14 +767,15 @@ recv_frame(struct receiver *r, struct pool_frame *f, struct err *e)
 {
 	int rc = f->type == FRAME_BATCH ? take_defs(r, f, e) : 0;
 
-	if (rc == 0 && f->flags) {
-		rc = err_set(e, E_PROTOCOL, "compressed content not agreed on");
-	}
 	if (rc < 0) {
 		pool_put(f);
 		return rc;
 	}
 	pthread_mutex_lock(&r->lock);
+	if (f->type == FRAME_BATCH) {
+		r->defined++;
+		bring_back(r);
+	}
 	f->next = NULL;
 	*r->queue_tail = f;
 	r->queue_tail = &f->next;
@@ -572,24 +826,33 @@ recv_new(int rootfd, const struct digest_key *key, const struct recv_opts *o,
 	 struct receiver **out, struct err *e)
 {
 	struct receiver *r = calloc(1, sizeof(*r));
+	pthread_condattr_t attr;
 	int rc = 0;
 
 	if (!r) {
 		return err_nomem(e);
 	}
 	pthread_mutex_init(&r->lock, NULL);
-	pthread_cond_init(&r->work, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&r->work, &attr);
+	pthread_condattr_destroy(&attr);
 	pthread_cond_init(&r->idle, NULL);
 	r->rootfd = rootfd;
 	r->key = *key;
 	r->policy = o->policy;
 	meta_fresh_probe(rootfd, &r->fresh);
+	r->track = o->track;
 	r->queue_tail = &r->queue;
-	r->dirs = dirtab_new(rootfd, e);
+	r->aside_tail = &r->aside;
+	r->patience_ms = r->pass_patience_ms = -1;
+	r->dirs = dirtab_new(rootfd, false, e);
 	r->inodes = r->dirs ? inomap_new(e) : NULL;
-	r->files = r->inodes ? recv_files_new(e) : NULL;
+	r->files = r->inodes ? recv_files_new(r->inodes, o->policy, o->track, e)
+			     : NULL;
 	r->losses = r->files ? losses_new(e) : NULL;
-	r->late = r->losses ? recv_late_new(r->dirs, r->inodes, r->losses, e)
+	r->late = r->losses ? recv_late_new(r->dirs, r->inodes, r->losses,
+					    false, e)
 			    : NULL;
 	rc = r->late ? start_workers(r, worker_count(o), e) : E_NOMEM;
 	if (rc < 0) {
@@ -613,13 +876,16 @@ recv_free(struct receiver *r)
 	for (unsigned i = 0; i < r->nworkers; i++) {
 		pthread_join(r->workers[i].thread, NULL);
 		dircache_fini(&r->workers[i].dirs);
+		zunpack_free(r->workers[i].z);
 	}
+	bring_back(r);
 	while (r->queue) {
 		struct pool_frame *f = r->queue;
 
 		r->queue = f->next;
 		pool_put(f);
 	}
+	proofcache_free(r->seen);
 	recv_late_free(r->late);
 	losses_free(r->losses);
 	recv_files_free(r->files);
@@ -650,22 +916,143 @@ recv_finish(struct receiver *r, struct err *e)
 	}
 	rc = recv_late_run(r->late, r->policy, e);
 	losses_report(r->losses);
+	recv_late_root_flags(r->late, &r->root_flags);
+	r->finished = rc == 0;
+	return rc;
+}
+
+int
+recv_update(struct receiver *r, struct err *e)
+{
+	struct recv_late *late;
+	struct dirtab *dirs;
+
+	recv_drain(r);
+	if (r->failed.code) {
+		if (e) {
+			*e = r->failed;
+		}
+		return r->failed.code;
+	}
+	if (!r->finished || !r->track) {
+		return err_set(e, E_STATE, "no pass may follow");
+	}
+	dirs = dirtab_new(r->rootfd, true, e);
+	late = dirs ? recv_late_new(dirs, r->inodes, r->losses, true, e) : NULL;
+	if (!late) {
+		dirtab_free(dirs);
+		return e ? e->code : E_NOMEM;
+	}
+	/* The workers are idle, and look at nothing of this before they are
+	 * given a frame, under the lock. */
+	pthread_mutex_lock(&r->lock);
+	r->patience_ms = r->pass_patience_ms;
+	if (r->patience_ms >= 0) {
+		dirtab_loosen(dirs);
+	}
+	for (unsigned i = 0; i < r->nworkers; i++) {
+		dircache_fini(&r->workers[i].dirs);
+	}
+	recv_late_free(r->late);
+	dirtab_free(r->dirs);
+	r->late = late;
+	r->dirs = dirs;
+	r->update = true;
+	r->finished = false;
+	r->older_dirty = r->older_dirty || !r->synced;
+	r->synced = false;
+	pthread_mutex_unlock(&r->lock);
+	recv_files_update(r->files);
+	return 0;
+}
+
+int
+recv_sync(struct receiver *r, struct err *e)
+{
+	int rc = 0;
+
+	if (r->synced && !r->older_dirty) {
+		return 0;
+	}
+	if (r->older_dirty || !recv_late_sync(r->late, &rc, e)) {
+		rc = syncfs(r->rootfd) < 0 ? err_sys(e, errno, "cannot sync")
+					   : 0;
+	}
+	r->synced = r->synced || rc == 0;
+	r->older_dirty = r->older_dirty && rc < 0;
 	return rc;
 }
 
 uint32_t
 recv_root_flags(const struct receiver *r)
 {
-	return recv_late_root_flags(r->late);
+	return r->root_flags;
+}
+
+int
+recv_read_back(struct receiver *r, struct err *e)
+{
+	struct proofcache *fill = proofcache_new(e);
+	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes,
+				    r->losses, r->seen, fill };
+	struct msg_proof p;
+	int rc = fill ? recv_proof_walk(&in, &p, NULL, e) : E_NOMEM;
+
+	if (rc < 0) {
+		proofcache_free(fill);
+		return rc;
+	}
+	proofcache_free(r->seen);
+	r->seen = fill;
+	return 0;
 }
 
 int
 recv_proof(struct receiver *r, struct msg_proof *p, struct err *e)
 {
-	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes, r->losses };
+	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes,
+				    r->losses, r->seen, NULL };
 	int rc = recv_proof_walk(&in, p, NULL, e);
 
 	p->bytes = __atomic_load_n(&r->bytes, __ATOMIC_RELAXED);
+	return rc;
+}
+
+/* A recv_sync in a thread of its own. */
+struct syncing {
+	struct receiver *r;
+	int rc;
+	struct err e;
+};
+
+static void *
+sync_thread(void *arg)
+{
+	struct syncing *s = arg;
+
+	s->rc = recv_sync(s->r, &s->e);
+	return NULL;
+}
+
+int
+recv_prove(struct receiver *r, struct msg_proof *p, struct err *e)
+{
+	struct syncing s = { .r = r };
+	pthread_t thread;
+	int rc;
+
+	if (pthread_create(&thread, NULL, sync_thread, &s) != 0) {
+		rc = recv_sync(r, e);
+		return rc < 0 ? rc : recv_proof(r, p, e);
+	}
+	rc = recv_proof(r, p, e);
+	pthread_join(thread, NULL);
+	if (rc == 0 && s.rc < 0) {
+		if (e) {
+			*e = s.e;
+		}
+		rc = s.rc;
+	}
 	return rc;
 }
 
@@ -673,7 +1060,8 @@ int
 recv_proof_list(struct receiver *r, uint64_t from, struct buf *reply,
 		struct err *e)
 {
-	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes, r->losses };
+	struct recv_proof_in in = { r->rootfd, &r->key, r->inodes,
+				    r->losses, NULL,	NULL };
 	struct recv_proof_page page = { from, reply };
 	struct msg_proof p;
 

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * recv_late: three lists of names and an array of directories' metadata, all
- * under one mutex; names are one after another in an arena.
+ * recv_late: lists of names and an array of directories' metadata, all under
+ * one mutex; names are one after another in an arena.
  */
 #include "xfer/recv_late.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -19,6 +21,7 @@
 #include "base/log.h"
 #include "fs/beneath.h"
 #include "fs/content.h"
+#include "fs/iflags.h"
 #include "wire/tree.h"
 #include "xfer/proof.h"
 
@@ -38,18 +41,25 @@ struct recv_late {
 	struct dirtab *dirs;   /* borrowed */
 	struct inomap *inodes; /* borrowed */
 	struct losses *losses; /* borrowed */
-	struct meta **metas;   /* by directory id; owned */
+	bool update;
+	struct meta **metas; /* by directory id; owned */
 	size_t nmetas;
+	size_t nmetas_set;
 	struct buf firsts; /* of struct item */
 	struct buf links;
 	struct buf flags;
+	struct buf touched; /* regular files, RECV_SYNC_MAX at most */
 	struct buf names;
+	uint32_t ntouched; /* of them */
+	bool many;	   /* more than these were touched */
+	bool special;	   /* and something that cannot be opened */
+	bool root_told;
 	uint32_t root_flags;
 };
 
 struct recv_late *
 recv_late_new(struct dirtab *dirs, struct inomap *inodes, struct losses *losses,
-	      struct err *e)
+	      bool update, struct err *e)
 {
 	struct recv_late *l = calloc(1, sizeof(*l));
 
@@ -61,6 +71,8 @@ recv_late_new(struct dirtab *dirs, struct inomap *inodes, struct losses *losses,
 	l->dirs = dirs;
 	l->inodes = inodes;
 	l->losses = losses;
+	l->update = update;
+	buf_init(&l->touched, LIST_MAX);
 	buf_init(&l->firsts, LIST_MAX);
 	buf_init(&l->links, LIST_MAX);
 	buf_init(&l->flags, LIST_MAX);
@@ -84,6 +96,7 @@ recv_late_free(struct recv_late *l)
 	buf_fini(&l->firsts);
 	buf_fini(&l->links);
 	buf_fini(&l->flags);
+	buf_fini(&l->touched);
 	buf_fini(&l->names);
 	pthread_mutex_destroy(&l->lock);
 	free(l);
@@ -128,6 +141,27 @@ recv_late_flags(struct recv_late *l, uint32_t dir, const char *name,
 		uint32_t flags, struct err *e)
 {
 	return add_item(l, &l->flags, flags, dir, name, strlen(name), e);
+}
+
+int
+recv_late_touched(struct recv_late *l, uint32_t dir, const char *name,
+		  struct err *e)
+{
+	if (!l->update || __atomic_load_n(&l->many, __ATOMIC_RELAXED)) {
+		return 0;
+	}
+	if (__atomic_add_fetch(&l->ntouched, 1, __ATOMIC_RELAXED) >
+	    RECV_SYNC_MAX) {
+		__atomic_store_n(&l->many, true, __ATOMIC_RELAXED);
+		return 0;
+	}
+	return add_item(l, &l->touched, 0, dir, name, strlen(name), e);
+}
+
+void
+recv_late_touched_special(struct recv_late *l)
+{
+	__atomic_store_n(&l->special, true, __ATOMIC_RELAXED);
 }
 
 static int
@@ -175,6 +209,7 @@ recv_late_dir(struct recv_late *l, uint32_t id, const struct meta *m,
 	}
 	if (rc == 0) {
 		l->metas[id] = c;
+		l->nmetas_set++;
 	}
 	pthread_mutex_unlock(&l->lock);
 	if (rc < 0) {
@@ -192,17 +227,16 @@ item_name(const struct recv_late *l, const struct item *it)
 	return (const char *)l->names.data + it->name;
 }
 
-static int
+static void
 name_error(struct recv_late *l, uint32_t dir, const char *name, struct err *e)
 {
 	cleanup(buf_finip) struct buf b = BUF_MAX(1 << 20);
 	char shown[2048];
 
-	if (dirtab_path(l->dirs, dir, name, strlen(name), &b, NULL) < 0) {
-		return e->code;
+	if (dirtab_path(l->dirs, dir, name, strlen(name), &b, NULL) == 0) {
+		err_wrap(e, "%s",
+			 escape_bytes(shown, sizeof(shown), b.data, b.len));
 	}
-	return err_wrap(e, "%s",
-			escape_bytes(shown, sizeof(shown), b.data, b.len));
 }
 
 static int
@@ -300,9 +334,17 @@ split_group(struct recv_late *l, int olddir, const char *oldname, int newdir,
 		rc = err_sys(e, errno, "cannot stat a copy");
 	}
 	if (rc >= 0) {
+		losses_forget(l->losses, st.st_ino);
 		rc = losses_copy(l->losses, first, st.st_ino, e);
 	}
-	return rc < 0 ? rc : inomap_add(l->inodes, st.st_ino, &v, NULL, e);
+	/* What comes for one of them cannot be done to the others. */
+	v.blocks = NULL;
+	v.split = true;
+	if (rc >= 0) {
+		rc = inomap_put(l->inodes, first, &v, e);
+	}
+	__atomic_store_n(&l->many, true, __ATOMIC_RELAXED);
+	return rc < 0 ? rc : inomap_put(l->inodes, st.st_ino, &v, e);
 }
 
 /* Copies of the open directories: both stay open while both are used. */
@@ -325,6 +367,15 @@ make_link(struct recv_late *l, struct pair *c, struct item *first,
 	}
 	if (linkat(olddir, oldname, newdir, newname, 0) == 0) {
 		return 0;
+	}
+	if (errno == EEXIST && l->update) {
+		rc = dirtab_displace(newdir, newname, e);
+		if (rc < 0) {
+			return rc;
+		}
+		if (linkat(olddir, oldname, newdir, newname, 0) == 0) {
+			return 0;
+		}
 	}
 	if (errno != EMLINK) {
 		return err_sys(e, errno, "cannot make a hard link");
@@ -374,16 +425,20 @@ run_links(struct recv_late *l, struct err *e)
 	return rc;
 }
 
-/* meta_apply as that policy wants it. */
+/* meta_apply as that policy wants it. With `anew` it is all that counts, else
+ * it adds to what was applied before. */
 static int
 apply(struct recv_late *l, int dirfd, uint32_t dir, const char *name, int fd,
-      const struct meta *m, enum meta_policy policy, struct err *e)
+      const struct meta *m, enum meta_policy policy, bool anew, struct err *e)
 {
 	cleanup(buf_finip) struct buf path = BUF_MAX(1 << 20);
 	struct meta_loss loss;
 	struct stat st;
 	int rc;
 
+	if (anew && losses_any(l->losses) && fstat(fd, &st) == 0) {
+		losses_forget(l->losses, st.st_ino);
+	}
 	if (policy == META_STRICT) {
 		return meta_apply(dirfd, name, fd, m, NULL, e);
 	}
@@ -423,7 +478,7 @@ run_flags(struct recv_late *l, enum meta_policy policy, struct err *e)
 		if (rc == 0) {
 			m.flags = items[i].id;
 			rc = apply(l, dirfd, items[i].dir, name, -1, &m, policy,
-				   e);
+				   false, e);
 		}
 		meta_fini(&m);
 		if (rc < 0) {
@@ -432,6 +487,46 @@ run_flags(struct recv_late *l, enum meta_policy policy, struct err *e)
 	}
 	dircache_fini(&c);
 	return rc < 0 ? rc : 0;
+}
+
+/* A directory of which nothing was sent keeps what it has. */
+static int
+relock(struct recv_late *l, struct dircache *c, uint32_t id, struct err *e)
+{
+	uint32_t had = dirtab_cleared(l->dirs, id);
+	int fd, rc;
+
+	if (!l->update || dirtab_made(l->dirs, id)) {
+		return err_set(e, E_PROTOCOL, "a directory without metadata");
+	}
+	if (!had) {
+		return 0;
+	}
+	fd = dirtab_open(l->dirs, c, id, 0, e);
+	rc = fd < 0 ? fd : iflags_add(fd, had, e);
+	return rc;
+}
+
+static int
+run_dir(struct recv_late *l, struct dircache *c, uint32_t id,
+	enum meta_policy policy, struct err *e)
+{
+	struct meta *m = id < l->nmetas ? l->metas[id] : NULL;
+	int fd;
+
+	if (!m) {
+		return relock(l, c, id, e);
+	}
+	fd = dirtab_open(l->dirs, c, id, 0, e);
+	if (fd < 0) {
+		return fd;
+	}
+	if (id == TREE_ROOT) {
+		l->root_told = true;
+		l->root_flags = m->flags & PROOF_ROOT_LATE;
+		m->flags &= ~PROOF_ROOT_LATE;
+	}
+	return apply(l, fd, id, "", fd, m, policy, true, e);
 }
 
 static int
@@ -443,23 +538,10 @@ run_dirs(struct recv_late *l, enum meta_policy policy, struct err *e)
 	dircache_init(&c);
 	/* Children first: what comes later touches no directory done before. */
 	for (uint32_t id = dirtab_end(l->dirs); id-- > 0 && rc >= 0;) {
-		struct meta *m = id < l->nmetas ? l->metas[id] : NULL;
-		int fd = dirtab_open(l->dirs, &c, id, 0, e);
-
-		if (fd == E_PROTOCOL) {
-			continue; /* an id that was never defined */
+		if (!dirtab_defined(l->dirs, id)) {
+			continue;
 		}
-		if (!m) {
-			rc = err_set(e, E_PROTOCOL,
-				     "a directory without metadata");
-		} else if (id == TREE_ROOT) {
-			l->root_flags = m->flags & PROOF_ROOT_LATE;
-			m->flags &= ~PROOF_ROOT_LATE;
-		}
-		rc = rc < 0 ? rc : fd;
-		if (rc >= 0) {
-			rc = apply(l, fd, id, "", fd, m, policy, e);
-		}
+		rc = run_dir(l, &c, id, policy, e);
 		if (rc < 0) {
 			name_error(l, id, "", e);
 		}
@@ -479,8 +561,132 @@ recv_late_run(struct recv_late *l, enum meta_policy policy, struct err *e)
 	return rc < 0 ? rc : run_dirs(l, policy, e);
 }
 
-uint32_t
-recv_late_root_flags(const struct recv_late *l)
+bool
+recv_late_root_flags(const struct recv_late *l, uint32_t *flags)
 {
-	return l->root_flags;
+	if (l->root_told) {
+		*flags = l->root_flags;
+	}
+	return l->root_told;
+}
+
+/* ---- to the disk ---- */
+
+/*
+ * What cannot be opened has no fsync of its own. Where one log holds all
+ * metadata in the order of the changes, that of its directory, which is given
+ * its times after everything, covers it.
+ */
+static bool
+one_log(int fd)
+{
+	struct statfs s;
+
+	return fstatfs(fd, &s) == 0 &&
+	       (s.f_type == EXT4_SUPER_MAGIC || s.f_type == XFS_SUPER_MAGIC);
+}
+
+/* What to do with each file: begin to write, wait until that is done, have its
+ * metadata on disk too. Each with all files before the next, so that the disk
+ * is kept busy, and one commit of the file system's log serves many. */
+enum step { WRITE_OUT, WRITTEN, ON_DISK };
+
+/* Each may be the one that is told of an error of an earlier write: the kernel
+ * tells it once. Where a file system cannot do the first two, fsync does all.
+ */
+static int
+sync_one(int fd, enum step step, struct err *e)
+{
+	int rc;
+
+	if (step == ON_DISK) {
+		rc = fsync(fd);
+	} else {
+		rc = sync_file_range(
+			fd, 0, 0,
+			step == WRITE_OUT ? SYNC_FILE_RANGE_WRITE
+					  : SYNC_FILE_RANGE_WAIT_BEFORE |
+						    SYNC_FILE_RANGE_WRITE |
+						    SYNC_FILE_RANGE_WAIT_AFTER);
+		if (rc < 0 && (errno == EINVAL || errno == ENOSYS ||
+			       errno == EOPNOTSUPP)) {
+			return 0;
+		}
+	}
+	return rc < 0 ? err_sys(e, errno, "cannot sync") : 0;
+}
+
+static int
+sync_files(struct recv_late *l, enum step step, struct err *e)
+{
+	struct item *items = (struct item *)l->touched.data;
+	size_t n = l->touched.len / sizeof(*items);
+	struct dircache c;
+	int rc = 0;
+
+	dircache_init(&c);
+	for (size_t i = 0; i < n && rc == 0; i++) {
+		const char *name = item_name(l, &items[i]);
+		int dirfd = dirtab_open(l->dirs, &c, items[i].dir, 0, e);
+		cleanup(close_fd) int fd =
+			dirfd < 0 ? dirfd
+				  : beneath_open_own(dirfd, name,
+						     O_RDONLY | O_NOATIME, e);
+
+		rc = fd < 0 ? fd : sync_one(fd, step, e);
+		if (rc < 0) {
+			name_error(l, items[i].dir, name, e);
+		}
+	}
+	dircache_fini(&c);
+	return rc;
+}
+
+static int
+sync_dirs(struct recv_late *l, struct err *e)
+{
+	struct dircache c;
+	int rc = 0;
+
+	dircache_init(&c);
+	for (uint32_t id = 0; id < l->nmetas && rc == 0; id++) {
+		int fd;
+
+		if (!l->metas[id]) {
+			continue;
+		}
+		fd = dirtab_open(l->dirs, &c, id, 0, e);
+		rc = fd < 0 ? fd : 0;
+		if (rc == 0 && fsync(fd) < 0) {
+			rc = err_sys(e, errno, "cannot sync");
+		}
+		if (rc < 0) {
+			name_error(l, id, "", e);
+		}
+	}
+	dircache_fini(&c);
+	return rc;
+}
+
+bool
+recv_late_sync(struct recv_late *l, int *rc, struct err *e)
+{
+	struct dircache c;
+	int root;
+
+	dircache_init(&c);
+	root = dirtab_open(l->dirs, &c, TREE_ROOT, 0, NULL);
+	if (!l->update || l->many || (l->special && !one_log(root)) ||
+	    l->touched.len / sizeof(struct item) + l->nmetas_set >
+		    RECV_SYNC_MAX) {
+		return false;
+	}
+	*rc = 0;
+	for (enum step s = WRITE_OUT; s <= ON_DISK && *rc == 0; s++) {
+		*rc = sync_files(l, s, e);
+	}
+	if (*rc == 0) {
+		*rc = sync_dirs(l, e);
+	}
+	return true;
 }

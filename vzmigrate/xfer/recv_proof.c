@@ -2,6 +2,9 @@
 /*
  * recv_proof: the read-back. Each scan thread has its own sum; they are
  * joined at the end. Groups are counted once through a table of their ids.
+ *
+ * All names are looked at each time; what was read back before the container
+ * was stopped, and has the same ctime still, is not opened again.
  */
 #include "xfer/recv_proof.h"
 
@@ -61,50 +64,84 @@ list_entry(struct walk *w, struct part *p, const char *path, size_t path_len,
 }
 
 static int
-sum_group(struct walk *w, struct part *p, uint32_t group, const struct meta *m,
-	  const struct digest *content, struct err *e)
+sum_group(struct walk *w, struct part *p, uint32_t group,
+	  const struct digest *d, struct err *e)
 {
-	struct inomap_value v = { 0 }, old;
-	int rc;
+	struct inomap_value v = { .content = *d }, old;
+	int rc = inomap_add(w->groups, group, &v, &old, e);
 
-	v.content = proof_group(w->in->key, group, m, content, p->scratch);
-	rc = inomap_add(w->groups, group, &v, &old, e);
-	if (rc == E_EXISTS) {
-		/* A group split over several inodes: all must be alike. One
-		 * that is not spoils the sum, as it should. */
-		if (!digest_eq(&old.content, &v.content)) {
-			digest_sum(&p->sum, &v.content);
-		}
+	/* A group split over several inodes: all must be alike. One that is
+	 * not spoils the sum, as it should. */
+	if (rc == 0 || (rc == E_EXISTS && !digest_eq(&old.content, d))) {
+		digest_sum(&p->sum, d);
+	}
+	return rc == E_EXISTS ? 0 : rc;
+}
+
+/* What the inode at hand adds: with the path in it, or for a group without. */
+static int
+sum_inode(struct walk *w, struct part *p, const char *path, size_t path_len,
+	  uint32_t group, const struct digest *d, struct err *e)
+{
+	struct digest link;
+
+	p->entries++;
+	if (!group) {
+		digest_sum(&p->sum, d);
 		return 0;
 	}
-	if (rc == 0) {
-		digest_sum(&p->sum, &v.content);
-	}
-	return rc;
+	link = proof_link(w->in->key, path, path_len, group, p->scratch);
+	digest_sum(&p->sum, &link);
+	return sum_group(w, p, group, d, e);
 }
 
 static int
-sum_entry(struct walk *w, struct part *p, const char *path, size_t path_len,
-	  const struct meta *m, uint64_t ino, struct err *e)
+sum_entry(struct walk *w, unsigned thread, const char *path, size_t path_len,
+	  const struct meta *m, const struct statx *stx, struct err *e)
 {
+	struct part *p = &w->part[thread];
 	struct inomap_value v = { 0 };
-	bool known = m->type != FS_DIR && inomap_get(w->in->inodes, ino, &v);
+	bool known = m->type != FS_DIR &&
+		     inomap_get(w->in->inodes, stx->stx_ino, &v);
 	const struct digest *content =
 		m->type == FS_REG && known ? &v.content : NULL;
 	struct digest d;
+	int rc;
 
 	if (w->page) {
 		return list_entry(w, p, path, path_len, m, content, e);
 	}
-	p->entries++;
-	if (v.group) {
-		d = proof_link(w->in->key, path, path_len, v.group, p->scratch);
-	} else {
-		d = proof_name(w->in->key, path, path_len, m, content,
-			       p->scratch);
+	d = v.group ? proof_group(w->in->key, v.group, m, content, p->scratch)
+		    : proof_name(w->in->key, path, path_len, m, content,
+				 p->scratch);
+	rc = w->in->fill ? proofcache_note(w->in->fill, thread, stx, &d, e) : 0;
+	return rc < 0 ? rc : sum_inode(w, p, path, path_len, v.group, &d, e);
+}
+
+/* An inode that was read back before and is as it was then: 1. */
+static int
+sum_again(struct walk *w, unsigned thread, const char *path, size_t path_len,
+	  const struct statx *stx, struct err *e)
+{
+	struct inomap_value v = { 0 };
+	struct digest d;
+	int rc = 0;
+
+	if (w->page || !w->in->cache ||
+	    !proofcache_get(w->in->cache, stx, &d)) {
+		return 0;
 	}
-	digest_sum(&p->sum, &d);
-	return v.group ? sum_group(w, p, v.group, m, content, e) : 0;
+	if (!S_ISDIR(stx->stx_mode)) {
+		inomap_get(w->in->inodes, stx->stx_ino, &v);
+	}
+	if (w->in->fill) {
+		rc = proofcache_note(w->in->fill, thread, stx, &d, e);
+	}
+	if (rc == 0) {
+		rc = sum_inode(w, &w->part[thread], path, path_len, v.group, &d,
+			       e);
+	}
+	return rc < 0 ? rc : 1;
 }
 
 static int
@@ -126,8 +163,12 @@ on_dir(struct scan_dir *d, const struct statx *stx, void *arg, struct err *e)
 {
 	struct walk *w = arg;
 	struct meta m = { 0 };
-	int rc = meta_read(d->fd, "", d->fd, stx, &m, NULL, e);
+	int rc = sum_again(w, d->thread, d->path, d->path_len, stx, e);
 
+	if (rc != 0) {
+		return rc < 0 ? name_error(rc, d, "", e) : 0;
+	}
+	rc = meta_read(d->fd, "", d->fd, stx, &m, NULL, e);
 	if (rc == 0) {
 		if (d->id == TREE_ROOT) {
 			m.flags &= ~PROOF_ROOT_LATE;
@@ -135,11 +176,44 @@ on_dir(struct scan_dir *d, const struct statx *stx, void *arg, struct err *e)
 		rc = losses_restore(w->in->losses, stx->stx_ino, &m, e);
 	}
 	if (rc == 0) {
-		rc = sum_entry(w, &w->part[d->thread], d->path, d->path_len, &m,
-			       0, e);
+		rc = sum_entry(w, d->thread, d->path, d->path_len, &m, stx, e);
 	}
 	meta_fini(&m);
 	return rc < 0 ? name_error(rc, d, "", e) : 0;
+}
+
+static int
+read_entry(struct walk *w, struct scan_dir *d, const char *name,
+	   const struct statx *stx, struct meta *m, struct err *e)
+{
+	cleanup(close_fd) int fd = -1;
+	int rc = 0;
+
+	if (S_ISREG(stx->stx_mode)) {
+		/* The staging area is ours alone. */
+		fd = beneath_open_own(d->fd, name, O_RDONLY | O_NOATIME, e);
+		rc = fd < 0 ? fd : 0;
+	}
+	if (rc == 0) {
+		rc = meta_read(d->fd, name, fd, stx, m, NULL, e);
+	}
+	return rc < 0 ? rc : losses_restore(w->in->losses, stx->stx_ino, m, e);
+}
+
+static int
+path_of(struct part *p, const struct scan_dir *d, const char *name,
+	size_t name_len, struct err *e)
+{
+	int rc = 0;
+
+	buf_clear(&p->path);
+	if (d->path_len) {
+		rc = buf_append(&p->path, d->path, d->path_len, e);
+		if (rc == 0) {
+			rc = buf_append(&p->path, "/", 1, e);
+		}
+	}
+	return rc < 0 ? rc : buf_append(&p->path, name, name_len, e);
 }
 
 static int
@@ -148,37 +222,23 @@ on_entry(struct scan_dir *d, const char *name, size_t name_len,
 {
 	struct walk *w = arg;
 	struct part *p = &w->part[d->thread];
-	cleanup(close_fd) int fd = -1;
 	struct meta m = { 0 };
-	int rc = 0;
+	int rc;
 
 	if (S_ISDIR(stx->stx_mode)) {
 		return 0;
 	}
-	buf_clear(&p->path);
-	if (S_ISREG(stx->stx_mode)) {
-		/* The staging area is ours alone. */
-		fd = beneath_open_own(d->fd, name, O_RDONLY | O_NOATIME, e);
-		rc = fd < 0 ? fd : 0;
+	rc = path_of(p, d, name, name_len, e);
+	if (rc == 0) {
+		rc = sum_again(w, d->thread, (char *)p->path.data, p->path.len,
+			       stx, e);
 	}
 	if (rc == 0) {
-		rc = meta_read(d->fd, name, fd, stx, &m, NULL, e);
-	}
-	if (rc == 0) {
-		rc = losses_restore(w->in->losses, stx->stx_ino, &m, e);
-	}
-	if (rc == 0 && d->path_len) {
-		rc = buf_append(&p->path, d->path, d->path_len, e);
+		rc = read_entry(w, d, name, stx, &m, e);
 		if (rc == 0) {
-			rc = buf_append(&p->path, "/", 1, e);
+			rc = sum_entry(w, d->thread, (char *)p->path.data,
+				       p->path.len, &m, stx, e);
 		}
-	}
-	if (rc == 0) {
-		rc = buf_append(&p->path, name, name_len, e);
-	}
-	if (rc == 0) {
-		rc = sum_entry(w, p, (char *)p->path.data, p->path.len, &m,
-			       stx->stx_ino, e);
 	}
 	meta_fini(&m);
 	return rc < 0 ? name_error(rc, d, name, e) : 0;
@@ -225,6 +285,9 @@ recv_proof_walk(const struct recv_proof_in *in, struct msg_proof *p,
 	}
 	if (rc == 0) {
 		rc = walk(&w, e);
+	}
+	if (rc == 0 && in->fill) {
+		rc = proofcache_seal(in->fill, e);
 	}
 	inomap_free(w.groups);
 	if (page && rc == PAGE_FULL) {

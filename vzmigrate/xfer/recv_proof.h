@@ -14,6 +14,7 @@
 #include "wire/msg.h"
 #include "xfer/inomap.h"
 #include "xfer/losses.h"
+#include "xfer/proofcache.h"
 
 /* All borrowed. */
 struct recv_proof_in {
@@ -21,6 +22,8 @@ struct recv_proof_in {
 	const struct digest_key *key;
 	struct inomap *inodes; /* by inode number on this file system */
 	struct losses *losses;
+	const struct proofcache *cache; /* sealed; or NULL: read all */
+	struct proofcache *fill;	/* to be filled and sealed; or NULL */
 };
 
 /* A page of the list for MSG_PROOF_LIST. */

@@ -12,16 +12,30 @@
 
 #include "base/digest.h"
 #include "base/err.h"
+#include "track/ledger.h"
 #include "wire/msg.h"
+#include "xfer/compress.h"
 #include "xfer/link.h"
 
 /* What was found while sending. send_result_fini frees. */
 struct send_result {
-	struct msg_proof proof; /* what the agent must come to as well */
+	/* What the agent must come to after a final pass: the sum over the
+	 * whole tree; `bytes` are those sent in all passes on the ledger. */
+	struct msg_proof proof;
+	/* Looked at: without a ledger all; with one `dirs` are all, the others
+	 * those that were read. */
 	uint64_t files, dirs, links, others;
-	uint64_t bytes; /* content read and sent */
-	char **mounts;	/* mount points below the root, not crossed; paths
-			   escaped for people; owned */
+	uint64_t bytes; /* content sent in this pass */
+	/* For the decision about another pass; with a ledger. */
+	uint64_t sent_entries;	  /* records: entries, links, removals */
+	uint64_t sent_bytes;	  /* the same as `bytes` */
+	uint64_t reread_bytes;	  /* read only to compare */
+	uint64_t changed_entries; /* not as the ledger knew them */
+	uint64_t suspects;	  /* the next pass has to read these again, */
+	uint64_t suspect_bytes;	  /* their size together */
+	int64_t walk_ms; /* the walk alone, as if nothing had differed */
+	char **mounts;	 /* mount points below the root, not crossed; paths
+			    escaped for people; owned */
 	size_t nmounts;
 };
 
@@ -38,19 +52,38 @@ struct send_opts {
 	struct send_progress *progress; /* or NULL */
 	/* Set by a signal handler: stop with E_CANCELLED. Or NULL. */
 	const volatile int *stop;
+	struct compress *compress; /* or NULL: nothing is compressed */
 	/* FS_*_FL bits to leave out: hints that the destination does not have
 	 * (fsprobe_hints_lost). */
 	uint32_t drop_flags;
 	/* The root is a tame view (beneath_open_tame): files are opened
 	 * without a look at their type first. */
 	bool tame;
+	/* What the destination has; borrowed. NULL: everything is sent once,
+	 * and the next three are of no account. */
+	struct ledger *ledger;
+	unsigned pass; /* as in PASS_BEGIN: 1, then one more each time */
+	bool final;    /* as in PASS_BEGIN */
+	/* The container runs: what vanishes is passed over, what changes while
+	 * it is read is sent as it was read, and the next pass looks again. */
+	bool live;
 };
 
 /*
- * One full pass over the tree at `rootfd` (borrowed) whose container is
- * stopped: everything is sent once. A file that vanishes, changes while it is
- * read, or cannot be read ends the pass (E_CHANGED, E_SYSTEM), naming it.
- * Blocks. Other errors are the link's.
+ * One pass over the tree at `rootfd` (borrowed), between PASS_BEGIN and
+ * PASS_END, which are the caller's. Without a ledger, or not live, a file that
+ * vanishes or changes while it is read ends the pass (E_CHANGED); one that
+ * cannot be read always does (E_SYSTEM), named in the text. Other errors are
+ * the link's. Blocks.
+ *
+ * With a ledger, pass 1 fills it, and a later one sends what differs from it.
+ * What a pass notes holds once PASS_END has succeeded: the caller then calls
+ * ledger_commit. After any failure the ledger is of no use: begin with pass 1,
+ * a new ledger and a new connection (another pass on it is E_STATE). The
+ * ledger must have been made with `key`.
+ *
+ * A pass with a ledger begins with syncfs on the tree's file system, unless it
+ * is final and not live.
  */
 int send_tree(int rootfd, struct link *l, const struct digest_key *key,
 	      const struct send_opts *o, struct send_result *r, struct err *e);

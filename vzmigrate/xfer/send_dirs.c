@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * send_dirs: id -> (parent, name, sent) in a growing array, names in an
+ * send_dirs: id -> (parent, name, wire, sent) in a growing array, names in an
  * arena, under one mutex.
  */
 #include "xfer/send_dirs.h"
@@ -17,6 +17,7 @@
 struct dir {
 	uint32_t parent;
 	uint32_t name; /* offset in the arena: length byte, then the name */
+	uint32_t wire; /* 0: none yet */
 	bool sent;
 };
 
@@ -24,6 +25,7 @@ struct send_dirs {
 	pthread_mutex_t lock;
 	struct dir *dirs;
 	size_t cap;
+	uint32_t wires; /* last id given on the wire */
 	struct buf names;
 };
 
@@ -88,7 +90,7 @@ add_locked(struct send_dirs *t, uint32_t id, uint32_t parent, const char *name,
 		rc = buf_append(&t->names, name, name_len, e);
 	}
 	if (rc == 0) {
-		t->dirs[id] = (struct dir){ parent, (uint32_t)at, false };
+		t->dirs[id] = (struct dir){ parent, (uint32_t)at, 0, false };
 	}
 	return rc;
 }
@@ -130,8 +132,26 @@ send_dirs_unsent(struct send_dirs *t, uint32_t id, const struct buf *having,
 		rc = buf_append(chain, &id, sizeof(id), e);
 		id = t->dirs[id].parent;
 	}
+	/* From the top: a parent's id is smaller than its child's. */
+	for (size_t i = chain->len / sizeof(id); rc == 0 && i-- > 0;) {
+		memcpy(&id, chain->data + i * sizeof(id), sizeof(id));
+		if (!t->dirs[id].wire) {
+			t->dirs[id].wire = ++t->wires;
+		}
+	}
 	pthread_mutex_unlock(&t->lock);
 	return rc;
+}
+
+uint32_t
+send_dirs_wire(struct send_dirs *t, uint32_t id)
+{
+	uint32_t wire;
+
+	pthread_mutex_lock(&t->lock);
+	wire = t->dirs[id].wire;
+	pthread_mutex_unlock(&t->lock);
+	return wire;
 }
 
 void
@@ -141,7 +161,8 @@ send_dirs_get(struct send_dirs *t, uint32_t id, struct send_dirs_def *d)
 
 	pthread_mutex_lock(&t->lock);
 	p = &t->dirs[id];
-	d->parent = p->parent;
+	d->wire = p->wire;
+	d->parent = t->dirs[p->parent].wire;
 	d->name_len = t->names.data[p->name];
 	memcpy(d->name, t->names.data + p->name + 1, d->name_len);
 	pthread_mutex_unlock(&t->lock);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * server: the agent's end of a connection. One thread reads frames and never
- * blocks on the disk; requests run one after another in a second thread;
- * content goes to the receiver's workers; a third thread writes.
+ * server: the agent's end of a connection. One thread for each stream reads
+ * frames and never blocks on the disk; requests run one after another in a
+ * thread; content goes to the receiver's workers; each stream has a thread
+ * that writes. The control stream is there from the start; data streams join.
  */
 #ifndef XFER_SERVER_H
 #define XFER_SERVER_H
@@ -15,6 +16,7 @@
 #include "base/log.h"
 #include "wire/frame.h"
 #include "wire/msg.h"
+#include "xfer/streamsock.h"
 
 struct server;
 struct receiver;
@@ -31,6 +33,16 @@ struct server_ops {
 	 * until it was sent. */
 	int (*hello)(struct server *s, const struct msg_hello *h,
 		     struct msg_hello_reply *r, void *arg, struct err *e);
+	/* STREAM_OPEN came: a directory of this user alone, where the socket
+	 * goes through which streams join (a descriptor, taken over). Request
+	 * thread. NULL: there are no data streams. */
+	int (*join_dir)(struct server *s, void *arg, struct err *e);
+	/* JOIN came instead of HELLO: hand the descriptors over
+	 * (streamsock_hand_over) and see to the end of it; nothing more is
+	 * read or written by the server. An error goes to the client. NULL:
+	 * JOIN breaks a rule. */
+	int (*join)(uint32_t request, const struct msg_join *m, void *arg,
+		    struct err *e);
 };
 
 /*
@@ -42,9 +54,14 @@ struct server_ops {
 int server_run(int in, int out, uint32_t caps, const struct server_ops *ops,
 	       void *arg, struct err *e);
 
+/* A data stream joins (streamsock_fn; `arg` is the server): `p`'s descriptors
+ * are taken over, and its JOIN answered. E_DENIED where the token is not, or
+ * no longer, good. */
+int server_join(const struct streamsock_peer *p, void *arg, struct err *e);
+
 /* From here on content frames go to `r`; NULL: none are expected. The
  * receiver is borrowed; it must be unset before it is freed. Request thread
- * only. */
+ * only; waits for readers that are just giving it a frame. */
 void server_set_receiver(struct server *s, struct receiver *r);
 
 /* Send a LOG frame. Any thread; dropped where too many are queued. */

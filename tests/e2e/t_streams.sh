@@ -1,0 +1,249 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Several connections for one copy: they are used, they may break, be refused
+# or be cut, and the copy is whole in the end.
+
+# shellcheck disable=SC2034 # read by tests/run
+TEST_TIMEOUT=120
+# shellcheck source=SCRIPTDIR/trees.sh
+. "$VZ_TOP/tests/e2e/trees.sh"
+
+setup_file()
+{
+	hosts_possible || skip "$HOSTS_WHY"
+	hosts_up tmpfs a b
+	A=$(host_dir a) B=$(host_dir b)
+	tree /srv/t
+}
+
+# tree DIR - on a: 60 MB that do not shrink, in large files and small ones.
+tree()
+{
+	on a sh -c "mkdir -p $1/d/e/f && cd $1 &&
+		for i in 1 2 3; do head -c 15000000 /dev/urandom >large\$i; done &&
+		for i in \$(seq 300); do
+			mkdir d/\$i && head -c 30000 /dev/urandom >d/\$i/a &&
+			head -c 20000 /dev/urandom >d/e/\$i
+		done && ln large1 d/e/f/link"
+}
+
+# What runs on b for this run: the agents, oldest first.
+agents()
+{
+	on b pgrep -x vzmigrate-agent
+}
+
+agents_are()
+{
+	[ "$(agents | wc -l)" = "$1" ]
+}
+
+no_agents()
+{
+	! agents >/dev/null
+}
+
+has_streams()
+{
+	grep -qE "^.*b: $1 streams\$" "$TEST_TMP/e"
+}
+
+# begin ARG ... - a run in the background on a slow link, until it has STREAMS
+# (3) streams; 1: until there is an agent. NEW is where the copy goes.
+begin()
+{
+	NEW=/srv/new$RANDOM
+	wait_until 20 no_agents
+	link_rate 40mbit
+	on_bg a env VZMIGRATE_KEEPALIVE_MS=1000 vzmigrate -v --kind=dir "$@" b "/srv/t:$NEW" \
+		>"$TEST_TMP/o" 2>"$TEST_TMP/e"
+	RUN=$ON_BG RUN_PID=$ON_PID
+	if [ "${STREAMS:-3}" = 1 ]; then
+		wait_until 30 agents_are 1
+	else
+		wait_until 60 has_streams "${STREAMS:-3}"
+	fi
+}
+
+# ends CODE
+ends()
+{
+	local rc=0
+	link_rate none
+	wait "$RUN" || rc=$?
+	[ "$rc" = "$1" ] || fail "exit code $rc, not $1: $(tail -n 20 "$TEST_TMP/e")"
+}
+
+# The run went through, and with so many streams at most.
+whole()
+{
+	ends 0
+	assert_match ", $1 streams?" "$TEST_TMP/o"
+	same_tree /srv/t "$NEW"
+	wait_until 20 no_agents
+	assert_eq '' "$(ls "$B/var/lib/vzmigrate/join" 2>/dev/null)" "sockets"
+}
+
+# The sshd of the youngest agent: that of a data stream. sshd of OpenSSH 9.8
+# and later has another name; the parent is it in any case.
+kill_stream()
+{
+	local agent
+	agent=$(agents | tail -n 1)
+	on b kill -KILL "$(on b ps -o ppid= -p "$agent" | tr -d ' ')"
+}
+
+test_three()
+{
+	begin --streams=3
+	whole 3
+	assert_eq 3 "$(grep -c 'Accepted publickey' "$(host_sshd_log b)")" "connections"
+}
+
+test_one()
+{
+	STREAMS=1 begin --streams=1
+	whole 1
+}
+
+# A tree this small is there before another stream could be.
+test_small_tree_has_one()
+{
+	on a sh -c 'mkdir -p /srv/s && echo x >/srv/s/x'
+	assert_exit 0 on a vzmigrate --kind=dir b /srv/s:/srv/s2
+	assert_match ', 1 stream' "$OUT"
+}
+
+test_json_tells()
+{
+	assert_exit 0 on a vzmigrate --json --kind=dir --streams=1 b \
+		/srv/t:/srv/json
+	assert_match '"event":"summary".*"streams":1,' "$OUT"
+}
+
+test_stream_is_killed()
+{
+	begin --streams=3
+	kill_stream
+	whole 3
+	assert_match 'a data stream broke' "$TEST_TMP/e"
+}
+
+test_helper_is_killed()
+{
+	begin --streams=3
+	on b kill -KILL "$(agents | tail -n 1)"
+	whole 3
+}
+
+# T5 with streams: all is over, nothing is left, and it works again.
+test_control_agent_is_killed()
+{
+	begin --streams=3
+	on b kill -KILL "$(agents | head -n 1)"
+	ends 6
+	assert_match 'the source is as it was' "$TEST_TMP/e"
+	nothing_left "$NEW"
+	wait_until 20 no_agents
+	# It left its socket, which the next one finds.
+	assert_eq 1 "$(find "$B/var/lib/vzmigrate/join" -type s | wc -l)"
+	begin --streams=3
+	whole 3
+}
+
+test_all_agents_are_stopped()
+{
+	begin --streams=3
+	# shellcheck disable=SC2046 # numbers
+	on b kill -STOP $(agents)
+	# The sshds live, and take what fits their windows.
+	kill -INT "$RUN_PID"
+	sleep 0.1
+	# shellcheck disable=SC2046
+	on b kill -CONT $(agents)
+	ends 70
+	nothing_left "$NEW"
+	wait_until 20 no_agents
+}
+
+test_interrupted()
+{
+	begin --streams=3
+	kill -INT "$RUN_PID"
+	ends 70
+	nothing_left "$NEW"
+	wait_until 20 no_agents
+}
+
+# T7: few may be in the middle of connecting at a time; they come one after
+# another.
+test_few_startups()
+{
+	host_sshd_conf b 'MaxStartups 2:100:2
+MaxSessions 1'
+	host_sshd_restart b
+	STREAMS=8 begin --streams=8
+	whole 8
+	host_sshd_conf b ''
+	host_sshd_restart b
+}
+
+# Nobody listens any more once the first connection is there.
+test_no_more_connections()
+{
+	local from=$SECONDS
+	STREAMS=1 begin --streams=4 \
+		--agent='kill $(cat /run/sshd-22.pid); exec vzmigrate-agent'
+	ends 0
+	host_sshd_restart b
+	assert_match ', 1 stream' "$TEST_TMP/o"
+	same_tree /srv/t "$NEW"
+	[ $((SECONDS - from)) -lt 25 ] || fail "it waited for streams"
+}
+
+# Connections, but no agents at their other ends.
+test_no_more_agents()
+{
+	STREAMS=1 begin --streams=2 \
+		--agent='mkdir /run/first || exit 3; exec vzmigrate-agent'
+	ends 0
+	on b rmdir /run/first
+	assert_match ', 1 stream' "$TEST_TMP/o"
+	same_tree /srv/t "$NEW"
+}
+
+# The agent tied down by a forced command.
+test_forced_command()
+{
+	local key
+	on a ssh-keygen -q -t ed25519 -N '' -f /root/forced
+	key=$(cat "$A/root/forced.pub")
+	echo "restrict,command=\"vzmigrate-agent --allow-root=/srv\" $key" \
+		>"$B/root/.ssh/forced"
+	host_sshd_extra b 2224 'AuthorizedKeysFile .ssh/forced'
+	begin --streams=3 -p 2224 -i /root/forced \
+		--ssh='-o IdentitiesOnly=yes -o StrictHostKeyChecking=accept-new'
+	whole 3
+	host_sshd_stop b 2224
+}
+
+# T4: a middlebox forgets a connection that is idle for 3 s.
+test_middlebox()
+{
+	begin --streams=3 \
+		--ssh="-o 'ProxyCommand=idlecut 3000 busybox nc %h %p'"
+	whole 3
+}
+
+# As many as pay: a link on which one fills it needs no more than two, and one
+# that is long enough gets a second by itself.
+test_auto_has_two()
+{
+	link_rate 100mbit
+	NEW=/srv/auto
+	assert_exit 0 on a vzmigrate --kind=dir b "/srv/t:$NEW"
+	link_rate none
+	assert_match ', [23] streams' "$OUT"
+	same_tree /srv/t "$NEW"
+}
