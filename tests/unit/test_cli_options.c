@@ -140,6 +140,10 @@ static const struct {
 	{ "--probe-ciphers= host", "--probe-ciphers: '' is not a time" },
 	{ "--probe-ciphers=4s host", "--probe-ciphers: '4s' is not a time" },
 	{ "--probe-ciphers", "the destination is missing" },
+	{ "--print host", "the container is missing" },
+	{ "--print host 1", "--print is for --probe-ciphers without" },
+	{ "--probe-ciphers --print host 1", "--print is for --probe-ciphers" },
+	{ "--probe-ciphers --print --json host", "--print is for --probe" },
 	{ "--probe-ciphers --new-id=5 host", "--new-id is for one container" },
 	{ "--probe-ciphers --take-back=0a host 1",
 	  "--take-back connects to no host" },
@@ -174,6 +178,46 @@ test_probe(void **state)
 		assert_int_equal(p.o.probe_ms, t[i].ms);
 		assert_int_equal(p.o.ncts, t[i].ncts);
 		options_fini(&p.o);
+	}
+}
+
+/* Called by the other name it needs neither option. */
+static void
+test_probe_name(void **state)
+{
+	static const struct {
+		const char *name;
+		bool print;
+	} t[] = {
+		{ "vzmigrate-cipher-probe", true },
+		{ "/usr/sbin/vzmigrate-cipher-probe", true },
+		{ "vzmigrate", false },
+		{ "/x/vzmigrate-cipher-probe/vzmigrate", false },
+		{ "vzmigrate-cipher-probe2", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		char name[64], host[] = "host", set[] = "--probe-ciphers=2",
+			       ct[] = "1";
+		char *argv[] = { name, set, host, ct, NULL };
+		struct options o;
+		struct err e = { 0 };
+
+		snprintf(name, sizeof(name), "%s", t[i].name);
+		assert_int_equal(options_parse(3, argv, &o, &e), 0);
+		assert_int_equal(o.print, t[i].print);
+		assert_int_equal(o.probe_ms, 2000);
+		options_fini(&o);
+		argv[1] = host;
+		argv[2] = ct;
+		assert_int_equal(options_parse(2, argv, &o, &e),
+				 t[i].print ? 0 : E_USAGE);
+		assert_int_equal(o.probe_ms, t[i].print ? 4000 : 0);
+		options_fini(&o);
+		assert_int_equal(options_parse(3, argv, &o, &e),
+				 t[i].print ? E_USAGE : 0);
+		options_fini(&o);
 	}
 }
 
@@ -534,6 +578,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_probe),
+		cmocka_unit_test(test_probe_name),
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_values),

@@ -53,6 +53,7 @@ enum id {
 	ID_MAC,
 	ID_ALLOW_CIPHER,
 	ID_PROBE,
+	ID_PRINT,
 	ID_AGENT,
 	ID_METADATA,
 	ID_TAKE_BACK,
@@ -142,6 +143,8 @@ static const struct row {
 	  "offer a weak cipher too (CBC, 3DES)" },
 	{ "probe-ciphers", 0, ID_PROBE, "[SECONDS]",
 	  "measure the ciphers on this link (4 s) and use the best" },
+	{ "print", 0, ID_PRINT, NULL,
+	  "with --probe-ciphers alone: print the name of the best, only" },
 	{ "agent", 0, ID_AGENT, "COMMAND",
 	  "how to start vzmigrate-agent there" },
 	{ "streams", 0, ID_STREAMS, "N|auto",
@@ -593,6 +596,9 @@ act(struct options *o, struct plan_ct *new, const struct row *r, char *v,
 	case ID_TIMES:
 		o->times = true;
 		break;
+	case ID_PRINT:
+		o->print = true;
+		break;
 	case ID_HELP:
 		o->action = OPTIONS_HELP;
 		break;
@@ -664,6 +670,17 @@ not_taken(int c, char **argv, struct err *e)
 		       argv[optind - 1]);
 }
 
+/* By this name other tools ask for a cipher: --probe-ciphers --print. A name
+ * of its own, since their host has another vzmigrate. */
+static bool
+called_as_probe(int argc, char **argv)
+{
+	const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
+
+	return argc > 0 &&
+	       strcmp(slash ? slash + 1 : argv[0], OPTIONS_PROBE_NAME) == 0;
+}
+
 static int
 parse_vector(int argc, char **argv, struct options *o, struct plan_ct *new,
 	     struct err *e)
@@ -672,6 +689,10 @@ parse_vector(int argc, char **argv, struct options *o, struct plan_ct *new,
 	char shorts[4 * ROWS + 2];
 	int c, rc = 0;
 
+	if (called_as_probe(argc, argv)) {
+		o->probe_ms = PROBE_BUDGET_MS;
+		o->print = true;
+	}
 	make_tables(longs, shorts);
 	optind = 0; /* glibc: start over */
 	opterr = 0;
@@ -797,6 +818,11 @@ check_together(const struct options *o, struct err *e)
 			       "--take-back is for one container, %zu are "
 			       "given",
 			       o->ncts);
+	}
+	if (o->print && (!o->probe_ms || o->ncts || o->json)) {
+		return err_set(e, E_USAGE,
+			       "--print is for --probe-ciphers without a "
+			       "container and without --json");
 	}
 	for (size_t i = 0; i < o->ncts; i++) {
 		for (size_t k = 0; k < i; k++) {

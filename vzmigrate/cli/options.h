@@ -27,6 +27,9 @@ enum options_action {
 #define OPTIONS_CTS_MAX 512
 #define OPTIONS_ALLOW_MAX 32
 
+/* The program called by this name does --probe-ciphers --print. */
+#define OPTIONS_PROBE_NAME "vzmigrate-cipher-probe"
+
 /* Zero-initialise; options_fini frees. Plain strings are borrowed from the
  * argument vector. */
 struct options {
@@ -43,6 +46,7 @@ struct options {
 	size_t nallow;
 	const char *agent;     /* --agent, or NULL */
 	const char *take_back; /* --take-back: the session; or NULL */
+	bool print;	       /* --print: of the probe only the pick's name */
 	unsigned streams;      /* --streams; 0: as many as pay */
 	int64_t probe_ms; /* --probe-ciphers: time to measure; 0: not asked */
 	bool abort;	  /* --abort */

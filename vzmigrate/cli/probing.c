@@ -309,6 +309,19 @@ tell_with_table(struct probing *g, const struct err *why, struct err *e)
 	return rc;
 }
 
+/* For a program: the name, and nothing where there is none. */
+static int
+print_pick(const struct probing *g, struct err *e)
+{
+	const struct probe *p = &g->probe;
+	char line[128];
+	int n = snprintf(line, sizeof(line), "%s\n",
+			 p->cands[p->decision.pick].cipher);
+
+	return io_write_full(STDOUT_FILENO, line, (size_t)n, "standard output",
+			     e);
+}
+
 int
 probing_run(struct probing *g, struct err *e)
 {
@@ -320,7 +333,9 @@ probing_run(struct probing *g, struct err *e)
 	}
 	g->ran = true;
 	rc = probe_it(g, &why);
-	if (rc == 0 || !ends_run(rc) || g->o->verbose) {
+	if (g->o->print) {
+		rc = rc < 0 ? rc : print_pick(g, &why);
+	} else if (rc == 0 || !ends_run(rc) || g->o->verbose) {
 		if (tell_with_table(g, &why, &out) < 0) {
 			log_warn("%s", out.text);
 		}
