@@ -6,6 +6,7 @@
 #include "xfer/sstream.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@
 
 #define IN_SIZE 65536
 /* Before HELLO says otherwise. */
+#define PIPE_SIZE (1 << 20)
 #define FIRST_KEEPALIVE_MS 2000
 
 struct sstream {
@@ -77,6 +79,9 @@ sstream_new(int in, int out, uint32_t number, struct err *e)
 		sstream_free(s);
 		return NULL;
 	}
+	/* sshd's pipe: with the usual 64 KiB each of its writes wakes us. A
+	 * socket, or a host with a smaller limit, stays as it is. */
+	(void)fcntl(in, F_SETPIPE_SZ, PIPE_SIZE);
 	return s;
 }
 
