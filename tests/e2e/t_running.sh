@@ -133,6 +133,42 @@ test_running_container_moves()
 	stops c1
 }
 
+# downtime_with OPTION ... - of a container that writes 6 MB when it is told to
+# stop, moved at 2 MB a second.
+downtime_with()
+{
+	local r
+	stops c9
+	cat >"$TEST_TMP/init" <<-'END'
+	#!/bin/sh
+	trap 'cat /srv/fixed /srv/fixed >/srv/late; exit' PWR TERM
+	echo up >/srv/up
+	while :; do sleep 0.05; done
+	END
+	lxc_make a c9 "$TEST_TMP/init"
+	r=$(host_dir a)$CTS/c9/rootfs
+	mkdir "$r/srv"
+	ln -sf busybox "$r/bin/cat"
+	head -c 3000000 /dev/urandom >"$r/srv/fixed"
+	on a lxc-start -n c9
+	wait_until 10 test -s "$r/srv/up"
+	mig --limit-speed=2M --nocompress --noiter "$@" c9
+	want 0
+	assert_eq 6000000 "$(stat -c %s "$(host_dir b)$CTS/c9/rootfs/srv/late")"
+	stops c9
+	downtime=$(sed -n 's/^vzmigrate: moved .* downtime=\([0-9]*\)\.\([0-9]\).*/\1\2/p' \
+		"$OUT")
+}
+
+# In tenths of a second. While its users wait the limit is lifted.
+test_limit_at_the_cut_over()
+{
+	downtime_with --limit-cutover
+	[ "$downtime" -ge 25 ] || fail "6 MB at 2 MB/s in $downtime/10 s"
+	downtime_with
+	[ "$downtime" -lt 25 ] || fail "limited: $downtime/10 s"
+}
+
 # own_net HOST - LXC looks for a bridge in /sys, which is the machine's: so the
 # host's own is put over it.
 own_net()

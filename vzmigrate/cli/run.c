@@ -28,9 +28,10 @@
 #include "wire/frame.h"
 #include "xfer/compress.h"
 #include "xfer/limit.h"
+#include "xfer/link.h"
 
 #define GREETING_MS 10000
-#define KEEPALIVE_MS 5000
+#define KEEPALIVE_MS LINK_KEEPALIVE_MS
 #define TRIES 6	      /* in doubt: about 30 s of pauses */
 #define PAUSE_MS 1000 /* the first */
 

@@ -18,6 +18,7 @@
 #include "migrate/srcpriv.h"
 #include "migrate/srcstatus.h"
 #include "track/ledger.h"
+#include "xfer/limit.h"
 
 /* For src_current_step, from the thread that waits for signals. */
 static int current_step;
@@ -440,6 +441,9 @@ whole(const struct src_env *env, const struct plan_ct *want,
 	ledger_free(m.ledger);
 	if (m.locked) {
 		m.kind->unlock(&env->plan->host, &m.ct, m.lockfd);
+	}
+	if (env->limit) {
+		limit_lift(env->limit, false); /* for the next container */
 	}
 	srcconn_shield(env->conn, false);
 	msg_open_reply_fini(&m.place);

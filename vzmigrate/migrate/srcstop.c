@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "migrate/srcpriv.h"
+#include "xfer/limit.h"
 
 int
 src_life(const struct src *m, struct ct_life *l, struct err *e)
@@ -66,6 +67,10 @@ stop(struct src *m, const struct ct_life *was, struct err *e)
 		 ct_state_name(was->state));
 	m->stop_ordered = true;
 	m->down_ms = io_now_ms();
+	/* From here on its users wait. */
+	if (m->env->limit && !p->limit_cutover) {
+		limit_lift(m->env->limit, true);
+	}
 	rc = m->kind->stop(&p->host, &m->ct, p->stop_ms, e);
 	if (rc < 0) {
 		return err_recode(e, E_STOP, "stop of %s", m->ct.id);
