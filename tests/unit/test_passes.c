@@ -32,9 +32,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fs/beneath.h"
 #include "fs/iflags.h"
 #include "fs/remove.h"
 #include "track/ledger.h"
+#include "xfer/compress.h"
 #include "xfer/send.h"
 #include "mutate.h"
 #include "xferfix.h"
@@ -48,6 +50,9 @@ struct bed {
 	int src, dst;
 	struct mutate *m;
 	uint64_t seed;
+	/* What carries it must make no difference: */
+	struct compress *compress; /* NULL: not compressed */
+	int view;		   /* a tame view of src, -1: as it is */
 	/* the mutator's thread */
 	int stop;	 /* atomic */
 	unsigned during; /* steps it may take */
@@ -162,9 +167,12 @@ static void
 pass(struct bed *b, struct xferfix *x, struct ledger *l, uint32_t no,
      bool final)
 {
-	struct send_opts o = {
-		.ledger = l, .live = !final, .pass = no, .final = final
-	};
+	struct send_opts o = { .ledger = l,
+			       .live = !final,
+			       .pass = no,
+			       .final = final,
+			       .compress = b->compress,
+			       .tame = b->view >= 0 };
 	struct send_result r = { 0 };
 	struct msg_proof p = { 0 };
 	struct err e = { 0 };
@@ -176,7 +184,9 @@ pass(struct bed *b, struct xferfix *x, struct ledger *l, uint32_t no,
 	if (rc == 0 && b->during) {
 		assert_int_equal(pthread_create(&t, NULL, mutator, b), 0);
 	}
-	rc = rc < 0 ? rc : send_tree(b->src, x->l, &x->key, &o, &r, &e);
+	rc = rc < 0 ? rc
+		    : send_tree(o.tame ? b->view : b->src, x->l, &x->key, &o,
+				&r, &e);
 	if (b->during) {
 		__atomic_store_n(&b->stop, 1, __ATOMIC_RELAXED);
 		pthread_join(t, NULL);
@@ -260,6 +270,33 @@ fill(struct bed *b)
 	}
 }
 
+/* One to three streams, compressed or not, through a view of its own or not. */
+static void
+carry(struct bed *b, struct xferfix *x)
+{
+	struct err e = { 0 };
+	char src[300];
+	bool tame;
+
+	b->view = -1;
+	if (b->seed / 2 % 2) {
+		snprintf(src, sizeof(src), "%s/src", b->top);
+		b->view = beneath_open_tame(src, &tame, &e);
+		assert_true(b->view >= 0);
+		assert_true(tame);
+	}
+	if (b->seed % 2) {
+		x->agent_caps = x->caps = FRAME_CAP_ZSTD;
+		b->compress = compress_new(3, &e);
+		assert_non_null(b->compress);
+	}
+	assert_int_equal(xferfix_open(x, b->dst, 2000, &e), 0);
+	if (b->seed % 3) {
+		x->streams = 1 + (unsigned)(b->seed % 3);
+		assert_int_equal(xferfix_streams(x, &e), 0);
+	}
+}
+
 static void
 one_seed(uint64_t seed)
 {
@@ -271,7 +308,7 @@ one_seed(uint64_t seed)
 	unsigned live = 1 + (unsigned)(seed % PASSES_MAX), no = 1;
 
 	bed_open(&b, seed);
-	assert_int_equal(xferfix_open(&x, b.dst, 2000, &e), 0);
+	carry(&b, &x);
 	l = ledger_new(&x.key, &e);
 	assert_non_null(l);
 	if (seed % 8 == 5) {
@@ -292,6 +329,10 @@ one_seed(uint64_t seed)
 	ledger_free(l);
 	xferfix_close(&x);
 	assert_int_equal(x.served, 0);
+	compress_free(b.compress);
+	if (b.view >= 0) {
+		close(b.view);
+	}
 	/* The root's own wait for the commit. */
 	iflags_unlock(b.src, NULL, NULL);
 	compare(&b);
