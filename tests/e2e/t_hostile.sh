@@ -129,6 +129,7 @@ content_cases()
 	after-never|^take-over: state .*never
 	old-epoch|^take-over: fenced the order is of epoch 0
 	start|^take-over: unsupported
+	start-state|^take-over: protocol malformed take-over
 	END
 }
 

@@ -35,6 +35,7 @@
 #include "base/err.h"
 #include "base/escape.h"
 #include "base/io.h"
+#include "ct/ct.h"
 #include "wire/frame.h"
 #include "wire/msg.h"
 #include "wire/tree.h"
@@ -1225,10 +1226,11 @@ c_after_never(void)
 	pass(MSG_PASS_BEGIN, true);
 }
 
+/* Start a plain directory; or in a state that is none. */
 static void
-c_start(void)
+start_in(uint8_t state)
 {
-	struct msg_take_over m = { .start = true };
+	struct msg_take_over m = { .start = state };
 	BODY(b, n);
 
 	to_pass();
@@ -1240,6 +1242,18 @@ c_start(void)
 	msg_put_take_over(&n, &m);
 	call(MSG_TAKE_OVER, &b, NULL);
 	buf_fini(&b);
+}
+
+static void
+c_start(void)
+{
+	start_in(CT_RUNNING);
+}
+
+static void
+c_start_state(void)
+{
+	start_in(CT_STOPPED);
 }
 
 static void
@@ -1613,6 +1627,7 @@ static const struct row {
 	{ "old-epoch", c_old_epoch },
 	{ "after-never", c_after_never },
 	{ "start", c_start },
+	{ "start-state", c_start_state },
 	{ "role", c_role },
 	{ "role-foreign", c_role_foreign },
 	{ "many-roles", c_many_roles },

@@ -281,6 +281,12 @@ dst_take_over(struct dst *d, const struct msg_take_over *m,
 			       "the order is of epoch %u, the session's is %u",
 			       m->epoch, d->epoch);
 	}
+	/* Known before anything is done: then nothing is. */
+	if (m->start && !d->kind->start) {
+		return err_set(e, E_UNSUPPORTED,
+			       "a container of kind %s cannot be started",
+			       d->kind->name);
+	}
 	if (d->rec.state != MSG_DST_COMMITTED &&
 	    d->rec.state != MSG_DST_RUNNING &&
 	    d->rec.state != MSG_DST_FINISHED) {

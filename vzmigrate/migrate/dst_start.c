@@ -196,11 +196,6 @@ dst_start(struct dst *d, enum ct_state want, uint64_t *since_ms, struct err *e)
 	int lock = -1, rc;
 
 	*since_ms = MSG_UP_UNKNOWN;
-	if (!d->kind->start) {
-		return err_set(e, E_UNSUPPORTED,
-			       "a container of kind %s cannot be started",
-			       d->kind->name);
-	}
 	dst_host(d, &h);
 	rc = d->kind->lock(&h, &c, &lock, e);
 	if (rc == 0) {
