@@ -28,8 +28,7 @@
 # A file is run with the ordinary build and again with the one with sanitizers,
 # which has the fault hooks, too; a line of its own changes that:
 # "# run: no-asan" the ordinary build alone; "# run: asan-only" the other alone;
-# "# run: asan-full" the second time with --full only; "# run: third-lane" beside
-# the other files, which suits those that take long (tests/run).
+# "# run: asan-full" the second time with --full only.
 #
 # TEST_TMP is a directory of the test's own, seen on the hosts under the same
 # name, removed afterwards.

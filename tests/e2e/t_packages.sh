@@ -6,7 +6,6 @@
 # with what was installed from them. They are installed over a copy of this
 # machine's root that only the test sees.
 # run: no-asan
-# run: third-lane
 
 # shellcheck disable=SC2034,SC2164,SC2016 # read by tests/run, which sets -e
 TEST_TIMEOUT=900

@@ -3,7 +3,6 @@
 #
 # A container that runs is moved: it is stopped late, started there, and of
 # its data nothing is lost; and whatever fails, it runs here again.
-# run: third-lane
 
 # shellcheck disable=SC2034 # read by tests/run
 TEST_TIMEOUT=300

@@ -5,7 +5,6 @@
 # after the same command again, exactly one host runs it.
 
 # run: asan-only
-# run: third-lane
 # shellcheck disable=SC2034 # read by tests/run
 TEST_TIMEOUT=900
 
