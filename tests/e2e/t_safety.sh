@@ -42,7 +42,7 @@ scenarios()
 
 test_every_point_is_walked()
 {
-	# What only one that runs passes is walked in t_running.sh.
+	# What only one that runs passes is walked in t_runwalk.sh.
 	all_points_walked '^(src\.(stop|stopped|start|started|round|synced)|dst\.start\..*|dst\.undo\.stop|journal\.(stopping|start|started|start-failed|running)\..*)$'
 }
 

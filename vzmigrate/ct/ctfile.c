@@ -19,6 +19,7 @@
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "ct/ctpath.h"
+#include "fs/mounts.h"
 
 int
 ctfile_add(struct ct *c, const char *role, void *data, size_t len,
@@ -113,7 +114,7 @@ note_mount(const char *point, const char *fstype, void *arg)
 int
 ctfile_note_mounts(struct ct *c, struct err *e)
 {
-	return ctpath_mounts(note_mount, c, e);
+	return mounts_each(note_mount, c, e);
 }
 
 const struct ct_file *

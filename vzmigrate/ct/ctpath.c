@@ -346,56 +346,6 @@ ctpath_program(const char *name)
 	return false;
 }
 
-/* mountinfo writes space, tab, newline and backslash as \ooo. */
-static void
-unescape_octal(char *s)
-{
-	char *o = s;
-
-	while (*s) {
-		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' &&
-		    s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
-			*o++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 |
-				      (s[3] - '0'));
-			s += 4;
-		} else {
-			*o++ = *s++;
-		}
-	}
-	*o = '\0';
-}
-
-int
-ctpath_mounts(ctpath_mount_fn *fn, void *arg, struct err *e)
-{
-	const char *const file = "/proc/self/mountinfo";
-	cleanup(close_file) FILE *f = fopen(file, "re");
-	cleanup(free_ptr) char *line = NULL;
-	size_t cap = 0;
-	int rc = 0;
-
-	if (!f) {
-		return err_sys(e, errno, "cannot open %s", file);
-	}
-	while (rc == 0 && getline(&line, &cap, f) > 0) {
-		char *sep = strstr(line, " - "), *point = line, *type;
-
-		for (int i = 0; point && i < 4; i++) {
-			point = strchr(point, ' ');
-			point = point ? point + 1 : NULL;
-		}
-		if (!sep || !point || point > sep) {
-			continue;
-		}
-		type = sep + 3;
-		type[strcspn(type, " \n")] = '\0';
-		point[strcspn(point, " ")] = '\0';
-		unescape_octal(point);
-		rc = fn(point, type, arg);
-	}
-	return rc;
-}
-
 char *
 ctpath_hash(const char *s, char out[17])
 {

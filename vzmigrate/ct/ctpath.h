@@ -64,12 +64,6 @@ bool ctpath_is_dir(const char *path);
 /* Whether `name` is an executable file in PATH. */
 bool ctpath_program(const char *name);
 
-/* Called for one mount; `point` is unescaped. Positive ends the walk. */
-typedef int ctpath_mount_fn(const char *point, const char *fstype, void *arg);
-/* All mounts of this namespace (/proc/self/mountinfo). What fn returned, or
- * an error. */
-int ctpath_mounts(ctpath_mount_fn *fn, void *arg, struct err *e);
-
 /* A short name for any string (FNV-1a, 64 bit): 16 hex digits and NUL. It
  * names files; it protects nothing. */
 char *ctpath_hash(const char *s, char out[17]);

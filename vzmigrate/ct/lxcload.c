@@ -24,6 +24,7 @@
 #include "ct/kinds.h"
 #include "ct/lxc.h"
 #include "ct/origin.h"
+#include "fs/mounts.h"
 
 #define INCLUDE_DEPTH 16
 #define INCLUDE_FILES 128
@@ -348,7 +349,7 @@ check_mounted(const struct ct *c, const char *tree, struct err *e)
 	static const char *const layered[] = { "overlay", "aufs", "unionfs",
 					       "fuse.", "fuse" };
 	struct mount_at m = { tree, "" };
-	int rc = ctpath_mounts(match_mount, &m, e);
+	int rc = mounts_each(match_mount, &m, e);
 	char what[100];
 
 	for (size_t i = 0; rc == 0 && i < 5; i++) {

@@ -5,98 +5,106 @@
 #include "fs/mounts.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 
-/* Undo the kernel's \ooo for blank, tab, newline and backslash. */
+/* mountinfo writes space, tab, newline and backslash as \ooo. */
 static void
-unescape(char *s)
+unescape_octal(char *s)
 {
-	char *to = s;
+	char *o = s;
 
-	for (; *s; s++) {
-		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' &&
-		    s[2] >= '0' && s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
-			*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 |
-				       (s[3] - '0'));
-			s += 3;
+	while (*s) {
+		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] >= '0' &&
+		    s[2] <= '7' && s[3] >= '0' && s[3] <= '7') {
+			*o++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 |
+				      (s[3] - '0'));
+			s += 4;
 		} else {
-			*to++ = *s;
+			*o++ = *s++;
 		}
 	}
-	*to = '\0';
+	*o = '\0';
 }
 
-/* The fifth field, or NULL. */
-static char *
-mount_point(char *line)
+int
+mounts_each(mounts_fn *fn, void *arg, struct err *e)
 {
-	char *save = NULL, *field = strtok_r(line, " ", &save);
+	const char *const file = "/proc/self/mountinfo";
+	cleanup(close_file) FILE *f = fopen(file, "re");
+	cleanup(free_ptr) char *line = NULL;
+	size_t cap = 0;
+	int rc = 0;
 
-	for (int i = 0; field && i < 4; i++) {
-		field = strtok_r(NULL, " ", &save);
+	if (!f) {
+		return err_sys(e, errno, "cannot open %s", file);
 	}
-	if (field) {
-		unescape(field);
+	while (rc == 0 && getline(&line, &cap, f) > 0) {
+		char *sep = strstr(line, " - "), *point = line, *type;
+
+		for (int i = 0; point && i < 4; i++) {
+			point = strchr(point, ' ');
+			point = point ? point + 1 : NULL;
+		}
+		if (!sep || !point || point > sep) {
+			continue;
+		}
+		type = sep + 3;
+		type[strcspn(type, " \n")] = '\0';
+		point[strcspn(point, " ")] = '\0';
+		unescape_octal(point);
+		rc = fn(point, type, arg);
 	}
-	return field;
+	return rc;
 }
+
+/* The list being made. */
+struct below {
+	const char *real; /* the directory */
+	size_t len;	  /* of it, 0 for "/": every other one is below */
+	char **list;
+	size_t n;
+	struct err *e;
+};
 
 static int
-add(char ***list, size_t *n, const char *rel, struct err *e)
+add(const char *point, const char *fstype, void *arg)
 {
+	struct below *b = arg;
+	const char *rel = point + b->len + 1;
 	char **more;
 
-	for (size_t i = 0; i < *n; i++) {
-		if (strcmp((*list)[i], rel) == 0) {
+	(void)fstype;
+	if (strncmp(point, b->real, b->len) != 0 || point[b->len] != '/' ||
+	    !*rel) {
+		return 0;
+	}
+	for (size_t i = 0; i < b->n; i++) {
+		if (strcmp(b->list[i], rel) == 0) {
 			return 0; /* mounted over another */
 		}
 	}
-	more = realloc(*list, (*n + 1) * sizeof(*more));
+	more = realloc(b->list, (b->n + 1) * sizeof(*more));
 	if (!more) {
-		return err_nomem(e);
+		return err_nomem(b->e);
 	}
-	*list = more;
-	more[*n] = strdup(rel);
-	if (!more[*n]) {
-		return err_nomem(e);
+	b->list = more;
+	more[b->n] = strdup(rel);
+	if (!more[b->n]) {
+		return err_nomem(b->e);
 	}
-	++*n;
+	b->n++;
 	return 0;
-}
-
-static int
-collect(FILE *f, const char *real, char ***list, size_t *n, struct err *e)
-{
-	cleanup(free_ptr) char *line = NULL;
-	size_t cap = 0, len = strlen(real);
-	int rc = 0;
-
-	if (len == 1) {
-		len = 0; /* "/": every other one is below */
-	}
-	while (rc == 0 && getline(&line, &cap, f) > 0) {
-		const char *at = mount_point(line);
-
-		if (at && strncmp(at, real, len) == 0 && at[len] == '/' &&
-		    at[len + 1]) {
-			rc = add(list, n, at + len + 1, e);
-		}
-	}
-	return rc < 0		? rc
-	       : ferror(f)	? err_sys(e, EIO, "cannot read mountinfo")
-				: 0;
 }
 
 int
 mounts_below(const char *path, char ***list, size_t *n, struct err *e)
 {
 	cleanup(free_ptr) char *real = realpath(path, NULL);
-	FILE *f;
+	struct below b = { .real = real, .e = e };
 	int rc;
 
 	*list = NULL;
@@ -104,18 +112,15 @@ mounts_below(const char *path, char ***list, size_t *n, struct err *e)
 	if (!real) {
 		return err_sys(e, errno, "cannot resolve %s", path);
 	}
-	f = fopen("/proc/self/mountinfo", "re");
-	if (!f) {
-		return err_sys(e, errno, "cannot open /proc/self/mountinfo");
-	}
-	rc = collect(f, real, list, n, e);
-	fclose(f);
+	b.len = real[1] ? strlen(real) : 0;
+	rc = mounts_each(add, &b, e);
 	if (rc < 0) {
-		mounts_free(*list, *n);
-		*list = NULL;
-		*n = 0;
+		mounts_free(b.list, b.n);
+		return rc;
 	}
-	return rc;
+	*list = b.list;
+	*n = b.n;
+	return 0;
 }
 
 void

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * mounts: what is mounted below a directory, as this process sees it.
+ * mounts: what is mounted, as this process sees it.
  */
 #ifndef FS_MOUNTS_H
 #define FS_MOUNTS_H
@@ -8,6 +8,12 @@
 #include <stddef.h>
 
 #include "base/err.h"
+
+/* Called for one mount; `point` is unescaped. Positive ends the walk. */
+typedef int mounts_fn(const char *point, const char *fstype, void *arg);
+/* All mounts of this namespace (/proc/self/mountinfo). What fn returned, or
+ * an error. */
+int mounts_each(mounts_fn *fn, void *arg, struct err *e);
 
 /*
  * The mount points strictly below the directory `path` (absolute; symlinks in
