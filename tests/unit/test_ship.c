@@ -25,11 +25,6 @@
 
 #define BIG 3000000
 
-struct dirs {
-	char top[64];
-	int src, dst;
-};
-
 static void
 put(int dirfd, const char *name, const void *data, size_t len)
 {
@@ -43,18 +38,10 @@ put(int dirfd, const char *name, const void *data, size_t len)
 static int
 setup(void **state)
 {
-	struct dirs *d = calloc(1, sizeof(*d));
+	struct xferfix_dirs *d = xferfix_dirs_new();
 	char p[128], *text = malloc(BIG);
 	uint64_t s = 88172645463325252u;
 
-	snprintf(d->top, sizeof(d->top), "/tmp/vzm-ship-XXXXXX");
-	assert_non_null(mkdtemp(d->top));
-	snprintf(p, sizeof(p), "%s/src", d->top);
-	assert_int_equal(mkdir(p, 0755), 0);
-	d->src = open(p, O_RDONLY | O_DIRECTORY);
-	snprintf(p, sizeof(p), "%s/dst", d->top);
-	assert_int_equal(mkdir(p, 0700), 0);
-	d->dst = open(p, O_RDONLY | O_DIRECTORY);
 	for (size_t i = 0; i < BIG; i++) {
 		text[i] = "all work and no play"[(i + i / 300) % 20];
 	}
@@ -75,21 +62,8 @@ setup(void **state)
 	return 0;
 }
 
-static int
-teardown(void **state)
-{
-	struct dirs *d = *state;
-	struct err e = { 0 };
-
-	close(d->src);
-	close(d->dst);
-	remove_tree(AT_FDCWD, d->top, NULL, &e);
-	free(d);
-	return 0;
-}
-
 static void
-copies(struct xferfix *x, struct dirs *d, struct compress *c)
+copies(struct xferfix *x, struct xferfix_dirs *d, struct compress *c)
 {
 	struct send_opts o = { .compress = c };
 	struct send_result r = { 0 };
@@ -108,7 +82,7 @@ copies(struct xferfix *x, struct dirs *d, struct compress *c)
 }
 
 static void
-copy_with(struct dirs *d, int level, uint32_t agent, uint32_t client,
+copy_with(struct xferfix_dirs *d, int level, uint32_t agent, uint32_t client,
 	  struct compress_totals *t)
 {
 	struct xferfix x = { .agent_caps = agent, .caps = client };
@@ -161,7 +135,7 @@ test_not_wanted(void **state)
 static void
 test_flag_without_agreement(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { .agent_caps = FRAME_CAP_ZSTD };
 	struct err e = { 0 };
 	struct pool_frame *f;
@@ -187,7 +161,7 @@ test_flag_without_agreement(void **state)
 static void
 test_limit_keeps_alive(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct limit *l = limit_new(1500000, NULL);
 	struct xferfix x = { .limit = l };
 	struct err e = { 0 };
@@ -218,7 +192,7 @@ batch(struct xferfix *x)
 static void
 test_cancel_lifts(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct limit *l = limit_new(LIMIT_MIN, NULL);
 	struct xferfix x = { .limit = l };
 	struct err e = { 0 };
@@ -251,17 +225,17 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_compressed, setup,
-						teardown),
+						xferfix_dirs_free),
 		cmocka_unit_test_setup_teardown(test_not_agreed, setup,
-						teardown),
+						xferfix_dirs_free),
 		cmocka_unit_test_setup_teardown(test_not_wanted, setup,
-						teardown),
+						xferfix_dirs_free),
 		cmocka_unit_test_setup_teardown(test_flag_without_agreement,
-						setup, teardown),
+						setup, xferfix_dirs_free),
 		cmocka_unit_test_setup_teardown(test_limit_keeps_alive, setup,
-						teardown),
+						xferfix_dirs_free),
 		cmocka_unit_test_setup_teardown(test_cancel_lifts, setup,
-						teardown),
+						xferfix_dirs_free),
 	};
 
 	signal(SIGPIPE, SIG_IGN); /* as both programs do */

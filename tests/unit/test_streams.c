@@ -30,39 +30,10 @@
 #include "xferfix.h"
 #include "needroot.h"
 
-struct dirs {
-	char top[64];
-	int src, dst;
-};
-
 static int
 setup(void **state)
 {
-	struct dirs *d = calloc(1, sizeof(*d));
-	char p[128];
-
-	snprintf(d->top, sizeof(d->top), "/tmp/vzm-streams-XXXXXX");
-	assert_non_null(mkdtemp(d->top));
-	snprintf(p, sizeof(p), "%s/src", d->top);
-	assert_int_equal(mkdir(p, 0755), 0);
-	d->src = open(p, O_RDONLY | O_DIRECTORY);
-	snprintf(p, sizeof(p), "%s/dst", d->top);
-	assert_int_equal(mkdir(p, 0700), 0);
-	d->dst = open(p, O_RDONLY | O_DIRECTORY);
-	*state = d;
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	struct dirs *d = *state;
-	struct err e = { 0 };
-
-	close(d->src);
-	close(d->dst);
-	remove_tree(AT_FDCWD, d->top, NULL, &e);
-	free(d);
+	*state = xferfix_dirs_new();
 	return 0;
 }
 
@@ -128,7 +99,7 @@ copy(struct xferfix *x, int src, struct send_result *r, struct msg_proof *p,
 
 /* Copy and compare; the streams are as wished. */
 static void
-copy_whole(struct xferfix *x, struct dirs *d, uint32_t keepalive_ms)
+copy_whole(struct xferfix *x, struct xferfix_dirs *d, uint32_t keepalive_ms)
 {
 	struct send_result r = { 0 };
 	struct msg_proof p = { 0 };
@@ -221,7 +192,7 @@ temper_new(const struct bytechan_ops *ops, struct bytechan *under, unsigned n)
 static void
 test_three_streams(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { .streams = 3 };
 
 	make_tree(d->src, 12, 3000000);
@@ -235,7 +206,7 @@ test_three_streams(void **state)
 static void
 test_most_streams(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { .streams = FEED_STREAMS_MAX };
 
 	make_tree(d->src, 12, 3000000);
@@ -249,7 +220,7 @@ test_most_streams(void **state)
 static void
 test_second_pass(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { .streams = 3 };
 	struct send_opts o = { .threads = 2 };
 	struct send_result r = { 0 };
@@ -275,7 +246,7 @@ test_second_pass(void **state)
 static void
 test_idle(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { .streams = 4 };
 	struct err e = { 0 };
 
@@ -292,7 +263,7 @@ test_idle(void **state)
 static void
 test_large_file(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { .streams = 4 };
 	off_t size = (off_t)5 << 30;
 	struct stat st;
@@ -348,7 +319,7 @@ dying(struct bytechan *under, unsigned n)
 static void
 test_killed_at_random(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct err e = { 0 };
 
 	make_tree(d->src, 16, 3000000);
@@ -375,7 +346,7 @@ test_killed_at_random(void **state)
 static void
 test_all_die(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { .streams = 4, .wrap_more = dying };
 
 	make_tree(d->src, 16, 4000000);
@@ -443,7 +414,7 @@ stalling(struct bytechan *under, unsigned n)
 static void
 test_stalled(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { .streams = 3, .wrap_more = stalling };
 
 	memset(limits, 0, sizeof(limits));
@@ -540,7 +511,7 @@ late(struct bytechan *under, unsigned n)
 static void
 test_late_stream(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { .streams = 3, .wrap_more = late };
 
 	make_tree(d->src, 24, 2000000);
@@ -637,7 +608,7 @@ make_frames(struct pool_frame *f[FRAMES])
 }
 
 static void
-check_file(struct dirs *d)
+check_file(struct xferfix_dirs *d)
 {
 	uint8_t *got = malloc(CHUNKS * TREE_PIECE);
 	int fd = openat(d->dst, "one/two/file", O_RDONLY);
@@ -659,7 +630,7 @@ check_file(struct dirs *d)
 }
 
 static struct receiver *
-receiver(struct dirs *d)
+receiver(struct xferfix_dirs *d)
 {
 	static struct digest_key key;
 	struct recv_opts o = { .workers = 2 };
@@ -678,7 +649,7 @@ receiver(struct dirs *d)
 static void
 test_any_order(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 
 	assert_int_equal(digest_random(noise, sizeof(noise), NULL), 0);
 	for (unsigned seed = 0; seed < 40; seed++) {
@@ -726,7 +697,7 @@ test_any_order(void **state)
 static void
 test_never_defined(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 
 	for (int how = 0; how < 3; how++) {
 		struct receiver *r = receiver(d);
@@ -795,7 +766,7 @@ refused(struct xferfix *x, const struct msg_join *m)
 static void
 test_tokens(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { .streams = 2 };
 	struct send_result r = { 0 };
 	struct msg_proof p = { 0 };
@@ -835,7 +806,7 @@ test_tokens(void **state)
 static void
 test_other_uid(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { .streams = 2 };
 	struct send_result r = { 0 };
 	struct msg_proof p = { 0 };
@@ -881,7 +852,7 @@ test_rule_broken(void **state)
 {
 	static const uint8_t request[] = { 6, 0, 0, 0, FRAME_REQUEST, 0, 0, 0,
 					   1, 0, 0, 0, MSG_SYNC,      0 };
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { .streams = 2 };
 	struct send_result r = { 0 };
 	struct msg_proof p = { 0 };
@@ -906,7 +877,7 @@ test_rule_broken(void **state)
 	xferfix_close(&x);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, xferfix_dirs_free)
 
 int
 main(void)

@@ -26,11 +26,6 @@
 #include "xferfix.h"
 #include "needroot.h"
 
-struct dirs {
-	char top[64];
-	int src, dst;
-};
-
 static void
 put(int dirfd, const char *name, const void *data, size_t len)
 {
@@ -44,31 +39,7 @@ put(int dirfd, const char *name, const void *data, size_t len)
 static int
 setup(void **state)
 {
-	struct dirs *d = calloc(1, sizeof(*d));
-	char p[128];
-
-	snprintf(d->top, sizeof(d->top), "/tmp/vzm-xfer-XXXXXX");
-	assert_non_null(mkdtemp(d->top));
-	snprintf(p, sizeof(p), "%s/src", d->top);
-	assert_int_equal(mkdir(p, 0755), 0);
-	d->src = open(p, O_RDONLY | O_DIRECTORY);
-	snprintf(p, sizeof(p), "%s/dst", d->top);
-	assert_int_equal(mkdir(p, 0700), 0);
-	d->dst = open(p, O_RDONLY | O_DIRECTORY);
-	*state = d;
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	struct dirs *d = *state;
-	struct err e = { 0 };
-
-	close(d->src);
-	close(d->dst);
-	remove_tree(AT_FDCWD, d->top, NULL, &e);
-	free(d);
+	*state = xferfix_dirs_new();
 	return 0;
 }
 
@@ -130,7 +101,7 @@ copy(struct xferfix *x, int src, struct send_result *r, struct msg_proof *p,
 static void
 test_whole_tree(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { 0 };
 	struct send_result r = { 0 };
 	struct msg_proof p = { 0 };
@@ -201,7 +172,7 @@ add_name(int rootfd)
 }
 
 static void
-check_flip(struct dirs *d, void (*flip)(int), bool content_only,
+check_flip(struct xferfix_dirs *d, void (*flip)(int), bool content_only,
 	   const char *named)
 {
 	struct xferfix x = { .before_proof = flip };
@@ -229,7 +200,7 @@ check_flip(struct dirs *d, void (*flip)(int), bool content_only,
 static void
 test_proof_notices(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 
 	make_tree(d->src);
 	check_flip(d, flip_mode, false, "one");
@@ -313,7 +284,7 @@ flip_wrap(struct bytechan *under)
 static void
 test_flipped_on_the_way(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { .wrap = flip_wrap };
 	struct send_result r = { 0 };
 	struct msg_proof p = { 0 };
@@ -335,7 +306,7 @@ test_flipped_on_the_way(void **state)
 static void
 test_cancelled(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { 0 };
 	struct send_result r = { 0 };
 	volatile int stop = 1;
@@ -383,7 +354,7 @@ touch_wrap(struct bytechan *under)
 static void
 test_written_meanwhile(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	static char block[1 << 20];
 	struct xferfix x = { .wrap = touch_wrap };
 	struct send_result r = { 0 };
@@ -408,7 +379,7 @@ test_written_meanwhile(void **state)
 static void
 test_fault_comes_back(void **state)
 {
-	struct dirs *d = *state;
+	struct xferfix_dirs *d = *state;
 	struct xferfix x = { 0 };
 	struct send_result r = { 0 };
 	struct msg_proof p = { 0 };
@@ -462,17 +433,17 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_digest_by_blocks),
 		cmocka_unit_test_setup_teardown(test_whole_tree, setup,
-						teardown),
+						xferfix_dirs_free),
 		cmocka_unit_test_setup_teardown(test_proof_notices, setup,
-						teardown),
+						xferfix_dirs_free),
 		cmocka_unit_test_setup_teardown(test_flipped_on_the_way, setup,
-						teardown),
+						xferfix_dirs_free),
 		cmocka_unit_test_setup_teardown(test_cancelled, setup,
-						teardown),
+						xferfix_dirs_free),
 		cmocka_unit_test_setup_teardown(test_written_meanwhile, setup,
-						teardown),
+						xferfix_dirs_free),
 		cmocka_unit_test_setup_teardown(test_fault_comes_back, setup,
-						teardown),
+						xferfix_dirs_free),
 	};
 
 	need_root();

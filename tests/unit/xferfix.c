@@ -2,17 +2,58 @@
 /* xferfix: see the header. */
 #include "xferfix.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/bytechan.h"
 #include "base/io.h"
+#include "fs/remove.h"
 #include "xfer/streamsock.h"
+
+struct xferfix_dirs *
+xferfix_dirs_new(void)
+{
+	struct xferfix_dirs *d = calloc(1, sizeof(*d));
+	char p[128];
+
+	snprintf(d->top, sizeof(d->top), "/tmp/vzm-xfer-XXXXXX");
+	assert_non_null(mkdtemp(d->top));
+	snprintf(p, sizeof(p), "%s/src", d->top);
+	assert_int_equal(mkdir(p, 0755), 0);
+	d->src = open(p, O_RDONLY | O_DIRECTORY);
+	snprintf(p, sizeof(p), "%s/dst", d->top);
+	assert_int_equal(mkdir(p, 0700), 0);
+	d->dst = open(p, O_RDONLY | O_DIRECTORY);
+	return d;
+}
+
+int
+xferfix_dirs_free(void **state)
+{
+	struct xferfix_dirs *d = *state;
+	int tmp = open("/tmp", O_RDONLY | O_DIRECTORY);
+
+	close(d->src);
+	close(d->dst);
+	assert_int_equal(remove_tree(tmp, strrchr(d->top, '/') + 1, NULL, NULL),
+			 0);
+	close(tmp);
+	free(d);
+	return 0;
+}
 
 static int
 on_hello(struct server *s, const struct msg_hello *h, struct msg_hello_reply *r,

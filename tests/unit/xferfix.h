@@ -49,6 +49,15 @@ struct xferfix {
 	bool left_over; /* by close: a socket was left behind */
 };
 
+/* Two empty directories in one of their own, removed with all in them. */
+struct xferfix_dirs {
+	char top[64];
+	int src, dst;
+};
+struct xferfix_dirs *xferfix_dirs_new(void);
+/* A cmocka teardown: frees *state. */
+int xferfix_dirs_free(void **state);
+
 /* Connect. Returns link_open's result. */
 int xferfix_open(struct xferfix *x, int rootfd, uint32_t keepalive_ms,
 		 struct err *e);
