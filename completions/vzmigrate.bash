@@ -182,7 +182,7 @@ _vzmigrate_split()
 }
 
 # What words[] mean: kind, path, how many are no options (n), and the option
-# that waits for its value (opt).
+# that waits for its value (opt). --status has no host before the containers.
 _vzmigrate_before()
 {
 	local w value
@@ -196,6 +196,7 @@ _vzmigrate_before()
 			;;
 		-*)
 			if [ -z "$opt" ]; then
+				[ "$w" != --status ] || n=$((n + 1))
 				case ${takes[$w]:--} in
 				- | \[*) ;;
 				*) opt=$w ;;

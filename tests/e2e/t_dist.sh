@@ -127,6 +127,7 @@ test_bash_words()
 	offers "vzmigrate --lxcpath=$lxc alpha w" web
 	offers "vzmigrate --lxcpath $lxc root@alpha " 'db\ 1 web'
 	offers "vzmigrate --lxcpath=$lxc root@alpha web:new d" 'db\ 1'
+	offers "vzmigrate --status --lxcpath=$lxc w" web
 	offers "vzmigrate --kind=dir alpha $TEST_TMP/dirs/o" \
 		"$TEST_TMP/dirs/one"
 	offers "vzmigrate --kind dir alpha $TEST_TMP/dirs/o" \
@@ -223,12 +224,14 @@ test_zsh_tab()
 	expect ready:
 	zpty -w z "autoload -Uz compinit && compinit -u -D && print do''ne"
 	expect done
+	zpty -w -n z $'vzmigrate --status --lxcpath='$LXC$' we\t\C-a: \n'
+	expect "--lxcpath=$LXC web"
 	zpty -w -n z $'vzmigrate --remove-a\tn\t root@ga\t\C-a: \n'
 	expect 'root@gate'
 	zpty -w z "print -r -- got:\$history[\$((HISTCMD - 1))]"
 	expect 'got:: vzmigrate --remove-area=no root@gate'
 	END
-	FPATH1=$C zsh -f "$TEST_TMP/tab.zsh" >"$TEST_TMP/out" 2>&1 || {
+	LXC=$TEST_TMP/lxc FPATH1=$C zsh -f "$TEST_TMP/tab.zsh" >"$TEST_TMP/out" 2>&1 || {
 		cat -v "$TEST_TMP/out" >&2
 		fail "not completed"
 	}
