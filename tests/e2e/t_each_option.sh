@@ -368,6 +368,22 @@ opt_vz_conf()
 	assert_match '501 will be 501 in /vz/private/501 on ' "$ERR"
 }
 
+# What vzctl is asked to do to an image is seen in unit/test_ct_openvz.
+opt_image()
+{
+	mkdir -p "$A/vz/private/502/etc"
+	printf '%s\n' 'VE_LAYOUT=simfs' 'VE_ROOT="/vz/root/$VEID"' \
+		'VE_PRIVATE="/vz/private/$VEID"' 'OSTEMPLATE="none"' \
+		>"$A/etc/vz/conf/502.conf"
+	assert_exit 0 vzm --compact b 502
+	assert_match 'warning: 502 has no ploop image, so --compact has no' \
+		"$ERR"
+	moves -s
+	assert_match 'warning: /srv/d has no ploop image, so --snapshot has' \
+		"$ERR"
+	moves -c --snapshot
+}
+
 opt_check_only()
 {
 	local o
@@ -441,11 +457,11 @@ opt_cipher()
 opt_probe()
 {
 	assert_exit 0 vzm --cipher=aes128-ctr,aes256-ctr --mac=hmac-sha2-256 \
-		--probe-ciphers=0.3 b
+		--probe-ciphers=2 b
 	assert_match '^ciphers to root@b, .*: 2 candidates' "$OUT"
-	assert_exit 0 vzm --cipher=aes128-ctr --probe-ciphers=0.3 --print b
+	assert_exit 0 vzm --cipher=aes128-ctr --probe-ciphers=2 --print b
 	assert_eq aes128-ctr "$(cat "$OUT")"
-	moves --cipher=aes128-ctr --probe-ciphers=0.3
+	moves --cipher=aes128-ctr --probe-ciphers=2
 	assert_match 'cipher_by=probe' "$OUT"
 }
 

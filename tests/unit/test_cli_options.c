@@ -95,7 +95,7 @@ static const struct {
 	  "unknown option --frobnicate (vzmigrate --help lists them)" },
 	{ "--new=5 host 1", "--new can be any of --new-id, --new-uuid, "
 			    "--new-name, --new-private, --new-root" },
-	{ "--comp host 1", "--comp can be any of --compress, --compact" },
+	{ "--comp host 1", "--comp can be any of --compact, --compress" },
 	{ "--l host 1", "--l can be any of --lxcpath, --limit-speed, "
 			"--limit-cutover, --lazy, --live" },
 	{ "-Q host 1", "unknown option -Q" },
@@ -405,8 +405,6 @@ test_accepted(void **state)
 		{ "-W h 1", { "-W/--whole-file: " } },
 		{ "--whole-file h 1", { "-W/--whole-file: " } },
 		{ "-b h 1", { "-b/--batch: " } },
-		{ "-c h 1", { "-c/--compact: for ploop images" } },
-		{ "-s h 1", { "-s/--snapshot: for ploop images" } },
 		{ "--keeper h 1", { "--keeper: " } },
 		{ "--keeper=5 h 1", { "--keeper: " } },
 		{ "--keep-images h 1", { "--keep-images: " } },
@@ -499,8 +497,10 @@ test_letters(void **state)
 	parse(&p, "-v h 1");
 	assert_true(p.o.times);
 	options_fini(&p.o);
-	parse(&p, "--timeout=7 --new-uuid=u h 1");
+	parse(&p, "--timeout=7 --new-uuid=u -c h 1");
 	assert_int_equal(p.rc, 0);
+	assert_true(p.o.plan.compact);
+	assert_false(p.o.plan.snapshot);
 	assert_int_equal(p.o.timeout_ms, 7000);
 	assert_string_equal(p.o.cts[0].new_id, "u");
 	options_fini(&p.o);

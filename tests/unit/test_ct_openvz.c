@@ -341,6 +341,39 @@ test_no_runtime(void **state)
 	ctfix_sh("mv bin/vzctl.away bin/vzctl");
 }
 
+/* A vzctl that notes what it is asked for, and fails where the file is. */
+static void
+test_image(void **state)
+{
+	cleanup(free_ptr) char *asked = NULL;
+	struct ct c;
+
+	(void)state;
+	make();
+	assert_int_equal(KIND->load(&a, "101", &c, &e), 0);
+	ctfix_sh("mv bin/vzctl bin/vzctl.away; printf '#!/bin/sh\n"
+		 "echo \"$*\" >>%s/asked; [ ! -e %s/fail ] || {\n"
+		 "echo oh no >&2; exit 5; }\n' >bin/vzctl; chmod +x bin/vzctl",
+		 ctfix_top, ctfix_top);
+	/* No image: nothing is asked for. */
+	assert_int_equal(KIND->image(&a, &c, true, true, &e), 0);
+	ctfix_sh("test ! -e asked; mkdir a/vz/private/101/root.hdd; "
+		 ">a/vz/private/101/root.hdd/DiskDescriptor.xml");
+	assert_int_equal(KIND->image(&a, &c, true, true, &e), 1);
+	assert_int_equal(KIND->image(&a, &c, false, true, &e), 1);
+	ctfix_sh(">fail");
+	ctfix_err(KIND->image(&a, &c, true, true, &e), &e, E_COPY,
+		  "vzctl compact 101 failed with code 5: oh no");
+	asked = ctfix_read("%s/asked", ctfix_top);
+	assert_string_equal(asked, "--skiplock compact 101\n"
+				   "--skiplock snapshot 101\n"
+				   "--skiplock snapshot 101\n"
+				   "--skiplock compact 101\n");
+	ct_free(&c);
+	ctfix_sh("rm -r asked fail a/vz/private/101/root.hdd; "
+		 "mv bin/vzctl.away bin/vzctl");
+}
+
 /* S6: every way in which the lock cannot be had has its own words. */
 static void
 test_lock(void **state)
@@ -881,6 +914,7 @@ main(void)
 		cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_not_its_own),
 		cmocka_unit_test(test_no_runtime),
+		cmocka_unit_test(test_image),
 		cmocka_unit_test(test_lock),
 		cmocka_unit_test(test_stale_lock),
 		cmocka_unit_test(test_lock_denied),

@@ -45,6 +45,10 @@ const struct options_row options_table[] = {
 	{ "check-only", 0, NULL, FLAG(plan.check_only),
 	  "check both hosts, change nothing" },
 	{ "dry-run", 0, NULL, FLAG(plan.check_only), NULL },
+	{ "compact", 'c', NULL, FLAG(plan.compact),
+	  "compact its ploop image before" },
+	{ "snapshot", 's', NULL, FLAG(plan.snapshot),
+	  "make a snapshot of its ploop image before" },
 	{ "nostart", 0, NULL, FLAG(plan.nostart),
 	  "leave it stopped there, though it ran here" },
 	{ "rounds", 0, "N", CALL(rounds),
@@ -111,8 +115,6 @@ const struct options_row options_table[] = {
 
 	/* Accepted: what they ask for is so, or there is no such thing. */
 	{ "batch", 'b', NULL, NOTE, "nothing is asked but by ssh" },
-	{ "compact", 'c', NULL, NOTE,
-	  "for ploop images alone, others are moved as they are" },
 	{ "ignore-backup-disk", 0, NULL, NOTE,
 	  "such disks are not looked for" },
 	{ "keep-images", 0, NULL, NOTE, "there are no images of processes" },
@@ -122,8 +124,6 @@ const struct options_row options_table[] = {
 	{ "nonsharedfs", 0, NULL, NOTE, "the files are copied in any case" },
 	{ "resume", 0, NULL, NOTE, "the same command always goes on" },
 	{ "run-as", 0, "VERSION", NOTE, "there is one protocol" },
-	{ "snapshot", 's', NULL, NOTE,
-	  "for ploop images alone, others are moved as they are" },
 	{ "ssh-mux", 0, NULL, NOTE, "connections are always shared" },
 	{ "whole-file", 'W', NULL, NOTE,
 	  "the first pass sends files whole, later ones what differs" },

@@ -210,6 +210,12 @@ struct ct_kind {
 	bool stop_first;
 
 	/* ---- source again ---- */
+	/* Before anything is read, its lock being the caller's: compact the
+	 * image that its root file system is in, or make a snapshot of it. 1;
+	 * 0: there is none, nothing was done; E_COPY. NULL: the kind has no
+	 * images. */
+	int (*image)(const struct ct_host *h, const struct ct *c, bool compact,
+		     bool snapshot, struct err *e);
 	/* After a retire: delete tree, configuration and what belongs to it. */
 	int (*destroy)(const struct ct_host *h, const struct ct *c,
 		       struct err *e);

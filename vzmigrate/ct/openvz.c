@@ -636,6 +636,7 @@ const struct ct_kind openvz_kind = {
 	.stop = openvzrun_stop,
 	.start = openvzrun_start,
 	.stop_first = true,
+	.image = openvzprep_image,
 	.destroy = openvz_destroy,
 	.place = openvzdst_place,
 	.check = openvzdst_check,

@@ -87,6 +87,10 @@ int openvzrun_stop(const struct ct_host *h, const struct ct *c, int64_t ms,
 int openvzrun_start(const struct ct_host *h, const struct ct *c,
 		    enum ct_state to, struct err *e);
 
+/* The kind's row for its image (openvzprep.c). */
+int openvzprep_image(const struct ct_host *h, const struct ct *c, bool compact,
+		     bool snapshot, struct err *e);
+
 /* The kind's rows for the destination (openvzdst.c). */
 int openvzdst_place(const struct ct_host *h, const struct ct_want *w,
 		    struct ct_place *p, struct err *e);

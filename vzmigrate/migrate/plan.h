@@ -34,6 +34,7 @@ struct plan {
 	int64_t stop_ms;	   /* to stop when asked; then by force */
 	bool keep_dst;		   /* leave the staging area after a failure */
 	bool check_only;	   /* stop after the checks */
+	bool compact, snapshot;	   /* of a ploop image, before it is read */
 	int compress;		   /* COMPRESS_AUTO, or the level; 0: none */
 	uint64_t limit_speed;	   /* bytes per second; 0: no limit */
 	bool limit_cutover;	   /* it holds during the cut-over, too */

@@ -116,6 +116,28 @@ step_reserve(struct src *m, struct err *e)
 	return srcconn_plain(m->env->conn, MSG_RESERVE, e);
 }
 
+/* --compact, --snapshot. Nothing is to be undone: the one changes no content,
+ * the other is kept as one that a person made. */
+static int
+prepare_image(struct src *m, struct err *e)
+{
+	const struct plan *p = m->env->plan;
+	int rc = 0;
+
+	if (!p->compact && !p->snapshot) {
+		return 0;
+	}
+	if (m->kind->image) {
+		rc = m->kind->image(&p->host, &m->ct, p->compact, p->snapshot,
+				    e);
+	}
+	if (rc == 0) {
+		log_warn("%s has no ploop image, so --%s has no effect",
+			 m->ct.id, p->compact ? "compact" : "snapshot");
+	}
+	return rc < 0 ? rc : 0;
+}
+
 /* Steps 3 to 7: everything up to the proof. 1: only the checks were wanted. */
 static int
 copy_all(struct src *m, struct err *e)
@@ -126,6 +148,7 @@ copy_all(struct src *m, struct err *e)
 		return 1;
 	}
 	rc = rc < 0 ? rc : step_reserve(m, e);
+	rc = rc < 0 ? rc : prepare_image(m, e);
 	if (rc == 0 && ct_state_is_up(m->ct.state)) {
 		rc = src_rounds(m, e);
 	}
