@@ -216,6 +216,12 @@ test_options_of_rsync()
 
 # --- what has no effect -----------------------------------------------------
 
+# Without the progress of what takes long today.
+said()
+{
+	grep -v '^vzmigrate: /srv/d ' "$ERR"
+}
+
 # All in one run: it does what it does without them, and says a line for each.
 without_effect()
 {
@@ -232,7 +238,7 @@ without_effect()
 		fi >>"$TEST_TMP/want"
 	done < <(rows none)
 	assert_exit 0 vzm "${words[@]}" b /srv/d:/srv/none
-	diff "$TEST_TMP/want" "$ERR" >&2 || fail "the lines differ"
+	diff "$TEST_TMP/want" <(said) >&2 || fail "the lines differ"
 	assert_file "$B/srv/none/x"
 	assert_exit 0 vzm --quiet "${words[@]}" b /srv/d:/srv/none2
 	assert_eq '' "$(cat "$ERR")" "--quiet"
@@ -420,7 +426,7 @@ opt_rsync()
 {
 	moves '--rsync=-aHAX -z --bwlimit=5000 --delete'
 	assert_match ' compress=zstd ' "$OUT"
-	assert_eq 2 "$(wc -l <"$ERR")"
+	assert_eq 2 "$(said | wc -l)"
 	assert_match '^vzmigrate: --rsync: taken: -z as --compress, --bwlimit=5000 as --limit-speed=5120000$' "$ERR"
 	assert_match 'so anyway, .*: -a, -H, -A, -X, --delete$' "$ERR"
 	# Both strings count; what is behind ssh is for ssh.

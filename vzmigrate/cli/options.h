@@ -60,8 +60,8 @@ struct options {
 
 /*
  * Take the vector apart (argv is reordered, as getopt does). 0; E_USAGE with a
- * text that names the option; E_LIMIT; E_NOMEM. `o` is to be freed in every case. Not
- * to be called by two threads at once.
+ * text that names the option; E_LIMIT; E_NOMEM. `o` is to be freed in every
+ * case. Not to be called by two threads at once.
  */
 int options_parse(int argc, char **argv, struct options *o, struct err *e);
 
