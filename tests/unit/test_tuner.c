@@ -30,6 +30,7 @@ struct world {
 	double link;	/* bytes per second */
 	double cpus;	/* of both hosts together, or of this one */
 	double cost;	/* of all but compression, seconds per byte */
+	double pack;	/* as the tuner is told; 0: not known */
 	double cap;	/* content bytes per second that the other side's
 			   disk takes; 0: any */
 	bool random;	/* nothing shrinks, and is not tried long */
@@ -120,6 +121,7 @@ slice(struct world *w)
 	}
 	in.blocked = in.blocked < 0 ? 0 : in.blocked;
 	in.used = used / 2;
+	in.pack = w->pack;
 	in.flushed = !mixed;
 	w->raw += (double)in.raw;
 	level = tuner_slice(&w->t, &in);
@@ -220,6 +222,26 @@ test_busy_and_slow(void **state)
 	w.busy = true;
 	run(&w, 10);
 	assert_true(w.level >= 1);
+}
+
+/* What is idle could compress but a little of what goes: not tried, once more
+ * when the compressor is known to be fast enough. */
+static void
+test_hopeless(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world(&w, 400e6, 2, 3.5e-9);
+	run(&w, 60);
+	assert_int_equal(w.changes, 0);
+	world(&w, 150e6, 2, 9e-9);
+	w.pack = 100e6;
+	run(&w, 60);
+	assert_int_equal(w.changes, 0);
+	w.pack = 500e6;
+	run(&w, 1);
+	assert_true(w.changes > 0);
 }
 
 /* Idle, waiting, and yet nothing to be had: the other side's disk. Looks are
@@ -356,6 +378,7 @@ main(void)
 		cmocka_unit_test(test_cpu_bound),
 		cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_busy_and_slow),
+		cmocka_unit_test(test_hopeless),
 		cmocka_unit_test(test_slow_disk_there),
 		cmocka_unit_test(test_incompressible),
 		cmocka_unit_test(test_content_changes),

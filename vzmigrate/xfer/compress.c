@@ -20,8 +20,10 @@
 /* After so many failures in a row so many frames are sent untried, at most. */
 #define SKIP_MAX 32
 #define PAUSE_US 1000000
-#define SAMPLES 16 /* places looked at in a frame, */
-#define SAMPLE 256 /* of so many bytes */
+#define PACK_NS_MIN 10000000 /* of compressing, before its speed is believed \
+			      */
+#define SAMPLES 16	     /* places looked at in a frame, */
+#define SAMPLE 256	     /* of so many bytes */
 
 /* What failed to shrink lately: of one large file, or of a lane's batches. */
 struct stubborn {
@@ -45,6 +47,9 @@ struct compress {
 	int want;		    /* as compress_new */
 	int level;		    /* atomic; for the next frame */
 	struct compress_totals sum; /* atomic, each */
+	/* Atomic: of what was compressed at the lowest level, since the last
+	 * slice in which anything was: bytes, and the threads' own time. */
+	uint64_t pack_bytes, pack_ns;
 
 	pthread_mutex_t lock;
 	struct tuner tuner;
@@ -53,6 +58,7 @@ struct compress {
 	int64_t slice_us;   /* when the slice began */
 	uint64_t raw, wire; /* in the slice */
 	int64_t used_us;    /* of the process when it began */
+	double pack;	    /* as in tuner_in */
 	uint64_t frames;    /* ever sent */
 	uint64_t changed;   /* `frames` when the level last changed */
 	struct lane lane[COMPRESS_LANES];
@@ -186,6 +192,33 @@ packer(struct lane *n)
 	return n->z;
 }
 
+static uint64_t
+thread_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* zpack_frame, timed at the level that a trial begins with. */
+static bool
+pack(struct compress *c, struct lane *n, struct pool_frame *f, int level)
+{
+	uint32_t raw = f->len, most = raw - raw / 32;
+	uint64_t from;
+	bool shrank;
+
+	if (level != tuner_first_level()) {
+		return zpack_frame(n->z, f, level, most);
+	}
+	from = thread_ns();
+	shrank = zpack_frame(n->z, f, level, most);
+	__atomic_add_fetch(&c->pack_ns, thread_ns() - from, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&c->pack_bytes, raw, __ATOMIC_RELAXED);
+	return shrank;
+}
+
 void
 compress_pack(struct compress *c, unsigned lane, struct pool_frame *f)
 {
@@ -203,8 +236,7 @@ compress_pack(struct compress *c, unsigned lane, struct pool_frame *f)
 		return;
 	}
 	/* Less than 3 % is not worth the other side's time. */
-	shrank = !looks_random(p, f->len) &&
-		 zpack_frame(n->z, f, level, f->len - f->len / 32);
+	shrank = !looks_random(p, f->len) && pack(c, n, f, level);
 	note(s, shrank);
 	if (shrank) {
 		__atomic_add_fetch(&c->sum.packed, 1, __ATOMIC_RELAXED);
@@ -308,6 +340,22 @@ blocked(struct compress *c, int64_t now_us)
 				     : 0.0;
 }
 
+/* Bytes per second of a processor, as last seen. The lock is held. */
+static double
+pack_speed(struct compress *c)
+{
+	uint64_t ns = __atomic_load_n(&c->pack_ns, __ATOMIC_RELAXED);
+	uint64_t bytes;
+
+	if (ns > PACK_NS_MIN) {
+		bytes = __atomic_exchange_n(&c->pack_bytes, 0,
+					    __ATOMIC_RELAXED);
+		c->pack = (double)bytes * 1e9 / (double)ns;
+		__atomic_sub_fetch(&c->pack_ns, ns, __ATOMIC_RELAXED);
+	}
+	return c->pack;
+}
+
 void
 compress_tick(struct compress *c, uint64_t in_flight, int64_t now_us)
 {
@@ -327,6 +375,7 @@ compress_tick(struct compress *c, uint64_t in_flight, int64_t now_us)
 	in.blocked = blocked(c, now_us);
 	in.idle = cpuidle_read(&c->idle, now_us);
 	in.used = (double)(used_us() - c->used_us) / (double)in.us;
+	in.pack = pack_speed(c);
 	in.flushed = c->frames - c->changed >= in_flight;
 	level = tuner_slice(&c->tuner, &in);
 	if (level != was) {

@@ -19,8 +19,13 @@
 #define IDLE_SPARE 0.5	  /* processors that must be idle for a step up */
 #define IDLE_SOME 0.1	  /* that must be left then */
 #define GAIN 1.12	  /* what turning it on must bring */
-#define LOSS 1.02	  /* below this times the bare link: off */
-#define SHRINK_MIN 1.04	  /* raw/wire below which it is useless */
+#define PACK_GUESS 3e8	  /* what a processor compresses, before it is known */
+/* The part of what goes now that idle processors must be able to compress for
+ * a trial. Not all of it: each byte that the link is spared sets processor time
+ * free. */
+#define PACK_PART 0.5
+#define LOSS 1.02	/* below this times the bare link: off */
+#define SHRINK_MIN 1.04 /* raw/wire below which it is useless */
 /* On a host where nothing is idle: a process that takes so little and yet waits
  * is not held up by processors, and may take a little more. */
 #define USED_LITTLE 0.15
@@ -58,6 +63,12 @@ tuner_level(const struct tuner *t)
 	return levels[t->step];
 }
 
+int
+tuner_first_level(void)
+{
+	return levels[1];
+}
+
 static void
 go_to(struct tuner *t, unsigned step, bool trial)
 {
@@ -87,6 +98,15 @@ static double
 smooth(double old, double fresh)
 {
 	return old > 0 ? old + 0.4 * (fresh - old) : fresh;
+}
+
+/* How many processors must be idle for the next step up. */
+static double
+idle_wanted(const struct tuner *t, const struct tuner_in *in)
+{
+	double n = t->rate * PACK_PART / (in->pack > 0 ? in->pack : PACK_GUESS);
+
+	return t->step == 0 && n > IDLE_SPARE ? n : IDLE_SPARE;
 }
 
 /* Whether processors are there for more work. */
@@ -154,7 +174,7 @@ static void
 hold(struct tuner *t, const struct tuner_in *in, double rate)
 {
 	bool full = in->blocked >= BLOCKED_FULL;
-	bool more = spare(t, in, IDLE_SPARE);
+	bool more = spare(t, in, idle_wanted(t, in));
 	unsigned up = t->step + 1;
 
 	if (t->step && t->now_us - t->since_us > SETTLED_US) {

@@ -6,9 +6,10 @@
  *
  * The rule: compress only while the link is the bottleneck, as hard as spare
  * processor time allows. A step from off to on is a trial that must raise the
- * goodput (content bytes per second) clearly; a higher level must leave the
- * threads still waiting for the link. What failed is left alone for a while,
- * which doubles each time.
+ * goodput (content bytes per second) clearly; it is not begun where the idle
+ * processors could compress but a fraction of what the link carries. A higher
+ * level must leave the threads still waiting for the link. What failed is left
+ * alone for a while, which doubles each time.
  */
 #ifndef XFER_TUNER_H
 #define XFER_TUNER_H
@@ -33,6 +34,8 @@ struct tuner_in {
 	double idle;	/* processors of this host that were idle, as a number
 			   (1.5 of 2); < 0: not known */
 	double used;	/* processors that this process took; < 0: not known */
+	double pack;	/* bytes that one processor compresses in a second at
+			   level 1; 0: not known yet */
 	bool flushed;	/* what was queued before the last change of level is
 			   acknowledged: these numbers are the new level's */
 };
@@ -64,5 +67,8 @@ void tuner_init(struct tuner *t);
 int tuner_slice(struct tuner *t, const struct tuner_in *in);
 
 int tuner_level(const struct tuner *t);
+
+/* The level of the first step. */
+int tuner_first_level(void);
 
 #endif
