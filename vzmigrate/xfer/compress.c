@@ -20,10 +20,11 @@
 /* After so many failures in a row so many frames are sent untried, at most. */
 #define SKIP_MAX 32
 #define PAUSE_US 1000000
-#define PACK_NS_MIN 10000000 /* of compressing, before its speed is believed \
-			      */
-#define SAMPLES 16	     /* places looked at in a frame, */
-#define SAMPLE 256	     /* of so many bytes */
+#define PACK_NS_MIN                                                \
+	10000000   /* of compressing, before its speed is believed \
+		    */
+#define SAMPLES 16 /* places looked at in a frame, */
+#define SAMPLE 256 /* of so many bytes */
 
 /* What failed to shrink lately: of one large file, or of a lane's batches. */
 struct stubborn {
@@ -34,6 +35,7 @@ struct stubborn {
 struct lane {
 	struct zpack *z; /* NULL: none needed yet, or no memory for it */
 	bool failed;	 /* no memory */
+	unsigned turn;	 /* counts frames, for the share of them */
 	uint32_t file;	 /* whose chunks `chunks` is about */
 	struct stubborn chunks, batches;
 	/* Under the lock: */
@@ -46,6 +48,7 @@ struct lane {
 struct compress {
 	int want;		    /* as compress_new */
 	int level;		    /* atomic; for the next frame */
+	unsigned share;		    /* atomic; as tuner_share */
 	struct compress_totals sum; /* atomic, each */
 	/* Atomic: of what was compressed at the lowest level, since the last
 	 * slice in which anything was: bytes, and the threads' own time. */
@@ -84,6 +87,7 @@ compress_new(int level, struct err *e)
 	}
 	c->want = level;
 	c->level = level == COMPRESS_AUTO ? 0 : level;
+	c->share = TUNER_SHARES;
 	pthread_mutex_init(&c->lock, NULL);
 	tuner_init(&c->tuner);
 	cpuidle_init(&c->idle);
@@ -136,6 +140,16 @@ looks_random(const uint8_t *p, size_t len)
 	/* Of random bytes it is n + n * n / 256 within 1 %; text has several
 	 * times that. */
 	return squares * 10 < (n + n * n / 256) * 11;
+}
+
+/* Whether this frame is one of the share that is compressed; evenly spread. */
+static bool
+has_turn(struct compress *c, struct lane *n)
+{
+	unsigned share = __atomic_load_n(&c->share, __ATOMIC_RELAXED);
+
+	n->turn = (n->turn + share) % TUNER_SHARES;
+	return n->turn < share;
 }
 
 static bool
@@ -228,7 +242,7 @@ compress_pack(struct compress *c, unsigned lane, struct pool_frame *f)
 	struct stubborn *s;
 	bool shrank;
 
-	if (!level || f->len < 128 || !packer(n)) {
+	if (!level || f->len < 128 || !has_turn(c, n) || !packer(n)) {
 		return;
 	}
 	s = memory_of(n, p, f);
@@ -360,6 +374,7 @@ void
 compress_tick(struct compress *c, uint64_t in_flight, int64_t now_us)
 {
 	struct tuner_in in = { 0 };
+	unsigned share;
 	int was, level;
 
 	pthread_mutex_lock(&c->lock);
@@ -378,6 +393,8 @@ compress_tick(struct compress *c, uint64_t in_flight, int64_t now_us)
 	in.pack = pack_speed(c);
 	in.flushed = c->frames - c->changed >= in_flight;
 	level = tuner_slice(&c->tuner, &in);
+	share = tuner_share(&c->tuner);
+	__atomic_store_n(&c->share, share, __ATOMIC_RELAXED);
 	if (level != was) {
 		c->changed = c->frames;
 		__atomic_store_n(&c->level, level, __ATOMIC_RELAXED);
@@ -385,10 +402,11 @@ compress_tick(struct compress *c, uint64_t in_flight, int64_t now_us)
 	begin_slice(c, now_us);
 	pthread_mutex_unlock(&c->lock);
 	log_trace("compress: %lld ms, %llu -> %llu, blocked %.2f, idle %.2f, "
-		  "used %.2f, %llu under way%s",
+		  "used %.2f, %llu under way%s, %u/%u",
 		  (long long)in.us / 1000, (unsigned long long)in.raw,
 		  (unsigned long long)in.wire, in.blocked, in.idle, in.used,
-		  (unsigned long long)in_flight, in.flushed ? "" : ", mixed");
+		  (unsigned long long)in_flight, in.flushed ? "" : ", mixed",
+		  share, TUNER_SHARES);
 	if (level != was) {
 		log_debug("compression: level %d -> %d", was, level);
 	}

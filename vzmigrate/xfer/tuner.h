@@ -8,8 +8,10 @@
  * processor time allows. A step from off to on is a trial that must raise the
  * goodput (content bytes per second) clearly; it is not begun where the idle
  * processors could compress but a fraction of what the link carries. A higher
- * level must leave the threads still waiting for the link. What failed is left
- * alone for a while, which doubles each time.
+ * level must leave the threads still waiting for the link, and is tried only
+ * where the content shrinks. What failed is left alone for a while, which
+ * doubles each time. At the lowest level only a share of the frames is
+ * compressed where the processors cannot keep the link full with all of them.
  */
 #ifndef XFER_TUNER_H
 #define XFER_TUNER_H
@@ -20,6 +22,9 @@
 /* Slices shorter than this say too little (the kernel counts idle time in
  * ticks of 10 ms). */
 #define TUNER_SLICE_US 60000
+
+/* The parts that the share of the frames to compress is counted in. */
+#define TUNER_SHARES 8
 
 /* The levels it chooses from, after 0 (off). */
 #define TUNER_STEPS 7
@@ -41,8 +46,11 @@ struct tuner_in {
 };
 
 struct tuner {
-	unsigned step; /* into the levels; 0: off */
-	unsigned from; /* during a trial: the step before */
+	unsigned step;	/* into the levels; 0: off */
+	unsigned share; /* of the frames, in TUNER_SHARES; below that only at
+			   the lowest level */
+	bool begun;	/* a slice was seen */
+	unsigned from;	/* during a trial: the step before */
 	bool trial;
 	int64_t now_us;	  /* sum of the slices */
 	int64_t since_us; /* of the last change of step */
@@ -67,6 +75,9 @@ void tuner_init(struct tuner *t);
 int tuner_slice(struct tuner *t, const struct tuner_in *in);
 
 int tuner_level(const struct tuner *t);
+
+/* How many of TUNER_SHARES frames are to be compressed at that level. */
+unsigned tuner_share(const struct tuner *t);
 
 /* The level of the first step. */
 int tuner_first_level(void);
