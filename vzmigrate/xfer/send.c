@@ -188,7 +188,7 @@ send_chunk(struct pass *p, struct lane *n, struct item *it, uint32_t id,
 int
 send_stopped(struct pass *p, struct err *e)
 {
-	return p->o->stop && *p->o->stop
+	return p->o->stop && __atomic_load_n(p->o->stop, __ATOMIC_RELAXED)
 		       ? err_set(e, E_CANCELLED, "stopped as asked")
 		       : 0;
 }

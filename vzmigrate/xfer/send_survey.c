@@ -138,7 +138,7 @@ look(struct survey *v, struct scan_dir *d, const char *name, int fd,
 	struct meta m = { 0 };
 	int rc = 0;
 
-	if (v->o->stop && *v->o->stop) {
+	if (v->o->stop && __atomic_load_n(v->o->stop, __ATOMIC_RELAXED)) {
 		return err_set(e, E_CANCELLED, "stopped as asked");
 	}
 	s->entries++;
