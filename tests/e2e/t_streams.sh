@@ -17,12 +17,12 @@ setup_file()
 	tree /srv/t
 }
 
-# tree DIR - on a: 60 MB that do not shrink, in large files and small ones.
+# tree DIR - on a: 26 MB that do not shrink, in large files and small ones.
 tree()
 {
 	on a sh -c "mkdir -p $1/d/e/f && cd $1 &&
-		for i in 1 2 3; do head -c 15000000 /dev/urandom >large\$i; done &&
-		for i in \$(seq 300); do
+		for i in 1 2 3; do head -c 6000000 /dev/urandom >large\$i; done &&
+		for i in \$(seq 160); do
 			mkdir d/\$i && head -c 30000 /dev/urandom >d/\$i/a &&
 			head -c 20000 /dev/urandom >d/e/\$i
 		done && ln large1 d/e/f/link"
@@ -49,28 +49,37 @@ has_streams()
 	grep -qE "^.*b: $1 streams\$" "$TEST_TMP/e"
 }
 
-# begin ARG ... - a run in the background on a slow link, until it has STREAMS
-# (3) streams; 1: until there is an agent. NEW is where the copy goes.
+# begin ARG ... - a run in the background that takes its time, until it has
+# STREAMS (3) streams; 1: until there is an agent. NEW is where the copy goes.
 begin()
 {
 	NEW=/srv/new$RANDOM
 	wait_until 20 no_agents
-	link_rate 40mbit
-	on_bg a env VZMIGRATE_KEEPALIVE_MS=1000 vzmigrate -v --kind=dir "$@" b "/srv/t:$NEW" \
-		>"$TEST_TMP/o" 2>"$TEST_TMP/e"
+	on_bg a env VZMIGRATE_KEEPALIVE_MS="${KEEPALIVE:-1000}" \
+		vzmigrate -v --kind=dir --limit-speed="${RATE:-2M}" "$@" b \
+		"/srv/t:$NEW" >"$TEST_TMP/o" 2>"$TEST_TMP/e"
 	RUN=$ON_BG RUN_PID=$ON_PID
 	if [ "${STREAMS:-3}" = 1 ]; then
-		wait_until 30 agents_are 1
+		wait_until 30 grep -q 'limit can be changed' "$TEST_TMP/e"
 	else
 		wait_until 60 has_streams "${STREAMS:-3}"
 	fi
+}
+
+# Let it hurry from here on.
+hurry()
+{
+	local control
+	for control in "$A"/var/lib/vzmigrate/source/dir-*/control; do
+		[ ! -e "$control" ] || echo 'limit-speed = none' >"$control"
+	done 2>/dev/null
 }
 
 # ends CODE
 ends()
 {
 	local rc=0
-	link_rate none
+	hurry
 	wait "$RUN" || rc=$?
 	[ "$rc" = "$1" ] || fail "exit code $rc, not $1: $(tail -n 20 "$TEST_TMP/e")"
 }
@@ -234,6 +243,53 @@ test_middlebox()
 	begin --streams=3 \
 		--ssh="-o 'ProxyCommand=idlecut 3000 busybox nc %h %p'"
 	whole 3
+}
+
+# evil CASE - with data streams whose agents break a rule.
+evil()
+{
+	STREAMS=2 begin --streams=2 \
+		--agent="env ${HOSTS_SSHD_ENV:-} evilagent $1 vzmigrate-agent"
+}
+
+# What a data stream does wrong costs it its life, and no more.
+test_streams_that_lie()
+{
+	local c
+	for c in stream-ack-future:2 stream-ack-back:2 stream-fault:2 \
+		stream-dead-fault:2 stream-cut:2; do
+		evil "$c"
+		whole 2
+		assert_match 'a data stream broke' "$TEST_TMP/e"
+		assert_no_match 'a fault of no code' "$TEST_TMP/e"
+	done
+	evil stream-ack-twice:1
+	whole 2
+	assert_no_match 'a data stream broke' "$TEST_TMP/e"
+	KEEPALIVE=400 evil stream-silent:2
+	whole 2
+	assert_match 'a data stream broke.*: b: (no sign of life|takes no data)' \
+		"$TEST_TMP/e"
+}
+
+# But what is lost that way is missed; and where it cannot be learned what
+# has arrived, the run ends at once, perhaps without a word to the agent.
+test_streams_that_lose()
+{
+	evil stream-eat
+	ends 6
+	assert_match '^vzmigrate: .*(files are not whole|is not defined|without metadata|not the same).*the source is as it was' \
+		"$TEST_TMP/e"
+	nothing_left "$NEW"
+	evil stream-end-lie:2
+	ends 6
+	assert_match '^vzmigrate: .*b: 1048576 frames of a stream are said to have' \
+		"$TEST_TMP/e"
+	evil stream-end-denied:2
+	ends 6
+	assert_match '^vzmigrate: .*b: no such stream; the source is as it was' \
+		"$TEST_TMP/e"
+	wait_until 20 no_agents
 }
 
 # As many as pay: a link on which one fills it needs no more than two, and one
