@@ -31,25 +31,6 @@ small_tree()
 		touch -d @1234567890.5 big d/sub"
 }
 
-# failing HOST OPTIONS REAL MOUNTPOINT - shows REAL there, with faults.
-failing()
-{
-	[ -x "$TOOLS/failfs" ] || skip "built without fuse3"
-	[ -c /dev/fuse ] || skip "no /dev/fuse"
-	on "$1" mkdir -p "$3" "$4"
-	on_bg "$1" "$TOOLS/failfs" -f -o "$2" "$3" "$4"
-	FAILFS=$ON_BG
-	wait_until 10 on "$1" mountpoint -q "$4"
-}
-
-# healed HOST MOUNTPOINT [REAL] - no more faults there; REAL in its place.
-healed()
-{
-	on "$1" umount "$2"
-	wait "$FAILFS"
-	[ -z "${3:-}" ] || on "$1" mount --bind "$3" "$2"
-}
-
 # refused CODE REGEX ARG ... - the run ends so, and leaves no trace. The last
 # argument is SRC:DST; REAL is where SRC is looked at, if elsewhere.
 refused()

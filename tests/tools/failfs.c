@@ -16,7 +16,8 @@
  *	comes=PATH	puts a new one in its place,
  *	stirs=PATH	or makes and removes one beside it
  *	goes=PATH	it is listed, but not there
- *	slow=MS		each write takes that long
+ *	slow=MS		each write takes that long,
+ *	slow-read=MS	each read
  *
  * PATH starts with a slash at the mount point, or is the name alone, in any
  * directory. Named files bypass the page cache, so that one read or write is
@@ -42,7 +43,7 @@
 static struct opt {
 	char *eio, *eacces, *shrt, *enospc; /* or NULL */
 	char *grows, *shrinks, *comes, *stirs, *goes;
-	unsigned slow;
+	unsigned slow, slow_read;
 } opt;
 
 static unsigned long eio_at, eio_reads; /* which read fails; reads so far */
@@ -259,6 +260,9 @@ f_read(const char *path, char *buf, size_t size, off_t off,
 	if (move_on(path) < 0) {
 		return -errno;
 	}
+	if (opt.slow_read) {
+		poll(NULL, 0, (int)opt.slow_read);
+	}
 	n = pread(handle(fi)->fd, buf, size, off);
 	return n < 0 ? -errno : (int)n;
 }
@@ -465,6 +469,7 @@ static const struct fuse_opt options[] = {
 	{ "stirs=%s", offsetof(struct opt, stirs), 0 },
 	{ "goes=%s", offsetof(struct opt, goes), 0 },
 	{ "slow=%u", offsetof(struct opt, slow), 0 },
+	{ "slow-read=%u", offsetof(struct opt, slow_read), 0 },
 	FUSE_OPT_END,
 };
 
