@@ -196,14 +196,12 @@ start(struct run *r, struct err *e)
 	rc = rc < 0 ? rc : signals_init(on_signal, r, e);
 	rc = rc < 0 ? rc : progress_start(r->progress, e);
 	rc = rc < 0 ? rc
-		    : dial_new(r->o, r->progress, (const int *)&signals_stop,
-			       &r->dial, e);
+		    : dial_new(r->o, r->progress, &signals_stop, &r->dial, e);
 	if (rc < 0) {
 		return rc;
 	}
 	if (r->o->probe_ms) {
-		r->probing = probing_new(r->o, r->dial,
-					 (const int *)&signals_stop, e);
+		r->probing = probing_new(r->o, r->dial, &signals_stop, e);
 		if (!r->probing) {
 			return E_NOMEM;
 		}

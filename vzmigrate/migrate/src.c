@@ -47,7 +47,7 @@ src_set_undo(const char *what)
 int
 src_stopped(const struct src *m, struct err *e)
 {
-	return m->env->stop && *m->env->stop
+	return m->env->stop && __atomic_load_n(m->env->stop, __ATOMIC_RELAXED)
 		       ? err_set(e, E_CANCELLED, "interrupted")
 		       : 0;
 }

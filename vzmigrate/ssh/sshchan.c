@@ -214,12 +214,12 @@ turn(struct sshchan *c, int64_t ms, struct err *e)
 {
 	int64_t limit =
 		c->silence_ms / 3 < SLICE_MS ? c->silence_ms / 3 : SLICE_MS;
-	const volatile int *stop = __atomic_load_n(&c->stop, __ATOMIC_RELAXED);
+	const int *stop = __atomic_load_n(&c->stop, __ATOMIC_RELAXED);
 
 	if (ms < 0 || ms > limit) {
 		ms = limit;
 	}
-	if (stop && *stop) {
+	if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED)) {
 		return err_set(e, E_CANCELLED, "stopped");
 	}
 	if (ssh_event_dopoll(c->ev, (int)ms) == SSH_ERROR && !dead(c)) {

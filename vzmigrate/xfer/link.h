@@ -113,7 +113,8 @@ int link_join(struct link *control, struct bytechan *c,
 /*
  * A data stream has died: learn from the agent what of it has arrived (from
  * then on it takes nothing more of it), give the rest back to the feed, and
- * free the link. After an error it is still there, and this may be tried
+ * free the link. Where the agent's answer cannot be right the pass fails, as
+ * after a FAULT. After an error it is still there, and this may be tried
  * again. Blocks for a request's time.
  */
 int link_bury(struct link *control, struct link *l, struct err *e);

@@ -409,6 +409,21 @@ send_file_done(struct item *it)
 	it->blocks = NULL;
 }
 
+/*
+ * A write moves its file's times when it begins and may be under way for long:
+ * a gigabyte in one call, on a slow disk. What it stores after we have read
+ * would leave no trace. It holds the inode's lock from before the one until
+ * after the other, and looking for data takes that lock, too, on ext4 and
+ * btrfs (on XFS reading does): what was begun before `it->stx` was taken is
+ * complete when this returns. One system call for a file that is read, while
+ * the container runs.
+ */
+static void
+await_writers(int fd)
+{
+	(void)lseek(fd, 0, SEEK_DATA);
+}
+
 /* Open, read metadata and content, send. A small file that changed meanwhile
  * is tried again, since nothing of it has left. */
 static int
@@ -439,6 +454,9 @@ try_regular(struct pass *p, struct lane *n, struct item *it, bool again,
 	}
 	if (rc < 0) {
 		return rc;
+	}
+	if (p->o->live) {
+		await_writers(it->fd);
 	}
 	rc = it->m.size <= SEND_INLINE_MAX ? send_inline(p, n, it, e) : E_LIMIT;
 	if (rc == E_LIMIT) {

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -43,12 +44,19 @@ struct groups {
 	int fd;
 };
 
+static uint64_t
+dev_of(const struct statx *stx)
+{
+	return makedev(stx->stx_dev_major, stx->stx_dev_minor);
+}
+
 int
 send_groups_name(struct pass *p, struct lane *n, struct ledger_dir *d,
 		 struct ledger_entry *en, const struct statx *stx,
 		 struct err *e)
 {
-	struct send_name v = { .ino = stx->stx_ino,
+	struct send_name v = { .dev = dev_of(stx),
+			       .ino = stx->stx_ino,
 			       .en = en,
 			       .dir = d,
 			       .seen = ledger_seen(p->led, stx),
@@ -156,7 +164,7 @@ send_inode(struct groups *g, const struct send_name *v,
 		return errno == ENOENT ? err_set(e, E_NOT_FOUND, "vanished")
 				       : err_sys(e, errno, "cannot stat");
 	}
-	if (it->stx.stx_ino != v->ino ||
+	if (it->stx.stx_ino != v->ino || dev_of(&it->stx) != v->dev ||
 	    S_ISREG(it->stx.stx_mode) != v->regular ||
 	    S_ISDIR(it->stx.stx_mode)) {
 		return err_set(e, E_CHANGED, "replaced while it was read");
@@ -330,11 +338,15 @@ one_group(struct groups *g, struct send_name *v, size_t count, struct err *e)
 	return rc < 0 ? send_name_error(g->n, e) : 0;
 }
 
+/* Subvolumes of btrfs have inode numbers of their own each. */
 static int
-by_ino(const void *a, const void *b)
+by_inode(const void *a, const void *b)
 {
 	const struct send_name *x = a, *y = b;
 
+	if (x->dev != y->dev) {
+		return x->dev < y->dev ? -1 : 1;
+	}
 	return x->ino < y->ino ? -1 : x->ino > y->ino;
 }
 
@@ -346,7 +358,7 @@ take(struct work *w, struct send_name **v)
 
 	pthread_mutex_lock(&w->lock);
 	i = end = w->rc < 0 ? w->count : w->next;
-	while (end < w->count && w->v[end].ino == w->v[i].ino) {
+	while (end < w->count && by_inode(&w->v[end], &w->v[i]) == 0) {
 		end++;
 	}
 	w->next = end;
@@ -420,7 +432,7 @@ send_groups(struct pass *p, struct err *e)
 	w.v = (struct send_name *)all->data;
 	w.count = all->len / sizeof(*w.v);
 	if (rc == 0 && w.count) {
-		qsort(w.v, w.count, sizeof(*w.v), by_ino);
+		qsort(w.v, w.count, sizeof(*w.v), by_inode);
 		pthread_mutex_init(&w.lock, NULL);
 		rc = share_out(&w, e);
 		pthread_mutex_destroy(&w.lock);

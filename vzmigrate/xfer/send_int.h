@@ -66,6 +66,7 @@ struct pass {
 	size_t nmounts;
 	unsigned threads;
 	int rootfd; /* borrowed */
+	uint64_t rootdev;
 	/* With a ledger: */
 	struct ledger *led;
 	int64_t suspect_from; /* ctime, ns: from there on it is suspect */
@@ -216,7 +217,7 @@ int send_update_file(struct pass *p, struct lane *n, struct item *it,
 
 /* A name of an inode with several, as the walk met it. */
 struct send_name {
-	uint64_t ino;
+	uint64_t dev, ino;
 	struct ledger_entry *en;
 	struct ledger_dir *dir;
 	struct digest seen;

@@ -22,10 +22,14 @@
 #include "xfer/proof.h"
 #include "xfer/send_int.h"
 
-/* File times tick every 1 to 10 ms, behind the clock; and a direct write moves
- * them when it begins, but changes the file when it ends: so long it may be
- * under way without being lost. */
+/* File times tick every 1 to 10 ms, behind the clock; and what moves them when
+ * it begins may change the file later: a direct write when it ends, a store
+ * when its page has been made ready. So long that may be under way when the
+ * pass begins, syncfs besides, without being lost. (Other writes are waited
+ * for: send_file.c, await_writers.) */
 #define MARGIN_NS 1000000000
+/* Where times are whole seconds: ext4 with inodes of 128 bytes. */
+#define COARSE_NS 1000000000
 
 #define MAGIC_EXT 0xef53
 #define MAGIC_XFS 0x58465342
@@ -94,10 +98,12 @@ send_update_end(struct pass *p)
 bool
 send_update_suspect(const struct pass *p, const struct statx *stx)
 {
-	int64_t s = stx->stx_ctime.tv_sec;
+	int64_t s = stx->stx_ctime.tv_sec, ns = stx->stx_ctime.tv_nsec;
 
-	return s >= INT64_MAX / 1000000000 ||
-	       s * 1000000000 + stx->stx_ctime.tv_nsec >= p->suspect_from;
+	/* At most so late it was. */
+	ns += ns ? 0 : COARSE_NS;
+	return s >= INT64_MAX / 1000000000 - 1 ||
+	       s * 1000000000 + ns >= p->suspect_from;
 }
 
 /* ---- entries ---- */
