@@ -118,19 +118,16 @@ wait_until()
 # leftovers BED - prints what is left of it.
 leftovers()
 {
-	local bed=$1 p
+	local bed=$1
 	if [ -e "$bed" ]; then
 		echo "directory $bed"
 	fi
 	grep -F "$bed/" /proc/self/mountinfo || :
 	losetup -n -O NAME,BACK-FILE | grep -F "$bed/" || :
 	find /sys/fs/cgroup -name "${bed##*/}" 2>/dev/null || :
-	for p in /proc/[0-9]*; do
-		if tr '\0' '\n' 2>/dev/null <"$p/cmdline" |
-			grep -qxF "$bed"; then
-			echo "process ${p#/proc/}"
-		fi
-	done
+	# Not the process that looks.
+	grep -lzx "[/]${bed#/}" /proc/[0-9]*/cmdline 2>/dev/null |
+		sed 's,^/proc/\([0-9]*\)/.*,process \1,' || :
 }
 
 no_leftovers()
