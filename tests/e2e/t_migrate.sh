@@ -544,7 +544,7 @@ test_agent_stopped()
 	quiet
 	big_dir stop
 	link_rate 80mbit
-	on_bg a env VZMIGRATE_KEEPALIVE_MS=500 vzmigrate --quiet --kind=dir b \
+	on_bg a env VZMIGRATE_KEEPALIVE_MS=250 vzmigrate --quiet --kind=dir b \
 		/srv/stop:/srv/stop2 >"$TEST_TMP/o" 2>"$TEST_TMP/e"
 	wait_until 20 agent_copies
 	on b pkill -STOP -x vzmigrate-agent

@@ -322,7 +322,7 @@ test_killed_at_random(void **state)
 	struct xferfix_dirs *d = *state;
 	struct err e = { 0 };
 
-	make_tree(d->src, 16, 3000000);
+	make_tree(d->src, 16, 1500000);
 	for (unsigned seed = 1; seed <= 8; seed++) {
 		struct xferfix x = { .streams = 4, .wrap_more = dying };
 
@@ -330,7 +330,7 @@ test_killed_at_random(void **state)
 		/* The first bytes are JOIN. */
 		for (unsigned i = 0; i < XFERFIX_AGENTS_MAX; i++) {
 			limits[i] =
-				i < 20 ? 100 + (uint64_t)random() % 8000000 : 0;
+				i < 20 ? 100 + (uint64_t)random() % 4000000 : 0;
 		}
 		happened = 0;
 		copy_whole(&x, d, 2000);
