@@ -65,6 +65,11 @@ halt()
 	esac >/dev/null 2>&1 || :
 }
 
+up_before()
+{
+	true
+}
+
 # fresh CT - as the reference, running on a.
 fresh()
 {
@@ -125,6 +130,17 @@ test_walk_source_dies() { each die_on_a clean a 24 all; }
 test_walk_agent_dies() { each die_on_b clean b 24 all; }
 test_walk_source_fails() { each fail_on_a clean a 16; }
 test_walk_agent_fails() { each fail_on_b clean b 20; }
+
+# A record of which is not known whether the disk has it: what was done is left
+# alone until the next connection reads what there is.
+test_record_in_doubt()
+{
+	local p
+	CT=c SC_A='' SC_B='' SC_OPT=''
+	for p in committed started running; do
+		fail_on_b "journal.$p.after:1" clean
+	done
+}
 
 test_walk_ways_back()
 {
