@@ -183,12 +183,41 @@ given_up()
 	assert_match 'c is in no unfinished migration here' "$ERR"
 }
 
+# json_is NAME=VALUE ... - $OUT is one object that has these.
+json_is()
+{
+	python3 - "$OUT" "$@" <<-'END'
+	import json, sys
+	lines = open(sys.argv[1]).read().splitlines()
+	assert len(lines) == 1, lines
+	o = json.loads(lines[0])
+	for kv in sys.argv[2:]:
+	    k, v = kv.split("=", 1)
+	    assert o[k] == v, (k, v, o)
+	END
+}
+
 test_abort()
 {
 	given_up src.pass
 	given_up src.stopped
 	given_up journal.retired.after
 	again c
+}
+
+test_abort_json()
+{
+	fresh c
+	A_FAULT=src.pass=kill mig c
+	want 137
+	A_FAULT=''
+	mig --abort --json c
+	want 0
+	json_is event=summary 'result=given up' ct=c destination=root@b kind=lxc
+	nothing_left
+	mig --abort --json c
+	want 10
+	json_is event=summary result=failed ct=c owner=source
 }
 
 test_abort_is_too_late()
@@ -536,10 +565,14 @@ test_take_back()
 	session=$(sed -n 's/.* session=\([0-9a-f]*\) .*/\1/p' \
 		"$(host_dir a)$STATE/source/lxc-c/journal")
 	link_cut b
-	mig --take-back="$session" c
+	mig --take-back=0badc0de --json c
+	want 1
+	json_is event=summary result=failed owner=unknown
+	mig --take-back="$session" --json c
 	link_join b
 	want 0
-	assert_match "^vzmigrate: taken back CT c: session=$session\$" "$OUT"
+	json_is event=summary 'result=taken back' ct=c destination=root@b \
+		session="$session"
 	owned_by a c
 	clean_up
 }
