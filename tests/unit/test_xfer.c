@@ -273,8 +273,8 @@ static struct bytechan *
 flip_wrap(struct bytechan *under)
 {
 	static const struct bytechan_ops ops = { flip_write, flip_service,
-						 flip_wake, flip_eof,
-						 flip_free };
+						 flip_wake,  flip_eof,
+						 flip_free,  NULL };
 	struct flipper *f = calloc(1, sizeof(*f));
 
 	f->base.ops = &ops;
@@ -344,8 +344,8 @@ static struct bytechan *
 touch_wrap(struct bytechan *under)
 {
 	static const struct bytechan_ops ops = { touch_write, flip_service,
-						 flip_wake, flip_eof,
-						 flip_free };
+						 flip_wake,   flip_eof,
+						 flip_free,   NULL };
 	struct bytechan *c = flip_wrap(under);
 
 	c->ops = &ops;

@@ -403,6 +403,8 @@ by_hand(struct src *m, struct err *e)
 			       m->want->word);
 	}
 	if (rc == 1) {
+		/* Only told. */
+		m->r->kind = strdup(m->kind->name);
 		m->r->id = strdup(m->ct.id);
 		rc = m->give_up ? src_end_session(m, e) : src_un_retire(m, e);
 	}

@@ -575,8 +575,11 @@ link_call(struct link *l, enum msg_method method, const void *body, size_t len,
 	int rc = 0;
 
 	/* PASS_END means "all of it was sent". Content that is left to the
-	 * control stream itself stays in front of what follows there. */
-	if (l->control && method != MSG_STREAM_OPEN) {
+	 * control stream itself stays in front of what follows there. An abort
+	 * waits for no data stream, which may be stalled. */
+	if (l->control && method == MSG_ABORT) {
+		feed_discard(l->feed);
+	} else if (l->control && method != MSG_STREAM_OPEN) {
 		rc = feed_drain(l->feed, false, deadline, e);
 	}
 	return rc < 0 ? rc
@@ -723,6 +726,13 @@ link_stop(struct link *l)
 	l->stopping = true;
 	bytechan_wake(l->c);
 	pthread_mutex_unlock(&l->lock);
+}
+
+void
+link_cut(struct link *l)
+{
+	link_stop(l);
+	bytechan_cut(l->c);
 }
 
 void
