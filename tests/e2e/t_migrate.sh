@@ -277,7 +277,7 @@ test_bad_options()
 	refused 1 'frobnicate' --frobnicate b 101
 	refused 1 '-r/--remove-area' -r maybe b 101
 	refused 1 '--live' --live b 101
-	refused 1 '--rsync' --rsync=-z b 101
+	refused 1 '--rsync.*--exclude=x' --rsync=--exclude=x b 101
 	refused 1 'container is missing' b
 	refused 1 "name is empty" b ''
 	refused 1 'root directory' --kind=dir b /

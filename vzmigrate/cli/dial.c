@@ -479,6 +479,8 @@ dial_params(struct dial *d, struct conn_params *p)
 		.macs_c2s = d->offer.macs_out,
 		.macs_s2c = d->offer.macs_in,
 		.compression = d->conf.compression,
+		.timeout_ms = d->o->timeout_ms,
+		.silence_ms = d->o->timeout_ms,
 		.stop = d->stop,
 		.mismatch = &d->mismatch,
 	};

@@ -179,6 +179,7 @@ start_report(struct run *r, struct err *e)
 static int
 start(struct run *r, struct err *e)
 {
+	int64_t silence = r->o->timeout_ms; /* 0: not given */
 	struct srcconn_opts c = {
 		.dial = open_agent,
 		.explain = explain_agent,
@@ -186,9 +187,11 @@ start(struct run *r, struct err *e)
 		.more = open_more,
 		.more_used = more_used,
 		.streams = r->o->streams,
-		.greeting_ms = from_env("VZMIGRATE_GREETING_MS", GREETING_MS),
-		.keepalive_ms = (uint32_t)from_env("VZMIGRATE_KEEPALIVE_MS",
-						   KEEPALIVE_MS),
+		.greeting_ms = from_env("VZMIGRATE_GREETING_MS",
+					silence ? silence : GREETING_MS),
+		.keepalive_ms = (uint32_t)from_env(
+			"VZMIGRATE_KEEPALIVE_MS",
+			silence ? silence / LINK_DEAD_FACTOR : KEEPALIVE_MS),
 		.reply_ms = from_env("VZMIGRATE_REPLY_MS", 0),
 	};
 	int rc = start_report(r, e);
