@@ -292,8 +292,8 @@ static int
 set_nodeps(struct options *o, const struct row *r, const char *v, struct err *e)
 {
 	static const char *const known[] = {
-		"all", "arch", "bindmount", "cpu", "cpu_check",
-		"ip",  "ipv6", "mac",	    "net", "runtime",
+		"all",	"arch", "bindmount", "cpu",   "cpu_check", "ip",
+		"ipv6", "mac",	"net",	     "quota", "runtime",
 	};
 	const char *p = v ? v : "all";
 
