@@ -194,7 +194,7 @@ test_nothing_is_forgotten()
 		grep -qE "(^|[[:space:]])${f//./\\.}([[:space:]]|\$)" \
 			"$VZ_TOP/Makefile.am" || bad+=" $f"
 	done < <(files '*.[ch]' '*.sh' run host-init '*-standin' '*.txt' \
-		'*.json' | grep -v '/bench/.*\.json$')
+		'*.json' '*.want' '*.conf' | grep -v '/bench/.*\.json$')
 	assert_eq '' "$bad" "not in Makefile.am"
 }
 
