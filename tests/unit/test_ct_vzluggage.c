@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,7 @@ setup(void **state)
 	}
 	a = ctfix_host("a");
 	b = ctfix_host("b");
+	signal(SIGPIPE, SIG_IGN); /* as the programs do */
 	return 0;
 }
 
@@ -257,6 +259,64 @@ test_resumed_meanwhile(void **state)
 		 "test ! -e a/vz/private/101/" VZLUGGAGE_DIR);
 }
 
+/* A dump is carried only of one that is suspended; and it goes with the one
+ * that it is of, so that nobody resumes it later. */
+static void
+test_stale_dump(void **state)
+{
+	cleanup(ct_free) struct ct c;
+	char want[400];
+
+	(void)state;
+	make("");
+	suspend();
+	/* Which does not know of dumps. */
+	ctfix_sh("echo 3.0.23 >a/etc/vz/vzctl-version");
+	load(&c, CT_STOPPED);
+	ctfix_sh("rm a/etc/vz/vzctl-version");
+	snprintf(want, sizeof(want),
+		 "the dump %s/a/vz/dump/Dump.101 is not carried, as the "
+		 "container is stopped and not suspended",
+		 ctfix_top);
+	assert_int_equal(c.nnotes, 1);
+	assert_string_equal(c.notes[0], want);
+	assert_int_equal(KIND->block(&a, &c, &e), 0);
+	ctfix_sh("test -e a/vz/dump/Dump.101; "
+		 "test ! -e a/vz/private/101/" VZLUGGAGE_DIR);
+	assert_int_equal(KIND->retire(&a, &c, "s", &e), 0);
+	assert_int_equal(KIND->destroy(&a, &c, &e), 0);
+	ctfix_sh("test ! -e a/vz/dump/Dump.101");
+}
+
+/* Blocked by a session that nobody knows of any more: vzctl cannot tell that
+ * it is suspended, but it is carried so. */
+static void
+test_blocked_before(void **state)
+{
+	(void)state;
+	for (int packed = 0; packed < 2; packed++) {
+		struct ct c, d;
+
+		make("");
+		suspend();
+		load(&c, CT_SUSPENDED);
+		if (packed) {
+			assert_int_equal(KIND->block(&a, &c, &e), 0);
+		} else {
+			ctfix_sh("cd a/etc/vz/conf; mv 101.conf "
+				 "101.conf.vzmigrate-blocked");
+		}
+		load(&d, CT_STOPPED);
+		assert_int_equal(d.mark, CT_BLOCKED);
+		assert_int_equal(KIND->block(&a, &d, &e), 0);
+		assert_packed();
+		undo(&d);
+		load(&c, CT_SUSPENDED);
+		ct_free(&c);
+		ct_free(&d);
+	}
+}
+
 /* DUMPDIR on another file system: a file is copied, CRIU's directory not. */
 static void
 test_other_file_system(void **state)
@@ -313,6 +373,7 @@ stage(struct move *m, struct ct *c)
 {
 	assert_int_equal(KIND->block(&a, c, &e), 0);
 	on(&b);
+	ct_place_fini(&m->p);
 	m->w = ctfix_want(c);
 	m->w.new_id = "201";
 	assert_int_equal(KIND->place(&b, &m->w, &m->p, &e), 0);
@@ -442,7 +503,58 @@ test_suspended_checks(void **state)
 	assert_int_equal(f.v[0].code, E_EXISTS);
 	assert_int_equal(f.v[1].code, E_NOSPACE);
 	assert_true(f.v[2].warning);
+	ctfix_sh("rm a/vz/dump/Dump.101");
+	ct_free(&c);
+	ct_findings_fini(&f);
+	/* One that is not suspended would be resumed from another's dump. */
+	load(&c, CT_STOPPED);
+	m.w = ctfix_want(&c);
+	on(&b);
+	assert_int_equal(KIND->check(&b, &m.w, &m.p, &f, &e), 0);
+	assert_int_equal(f.n, 1);
+	assert_string_equal(f.v[0].text, want[0]);
 	ctfix_sh("rm b/vz/dump/Dump.101");
+	ct_place_fini(&m.p);
+}
+
+/* vzcptcheck of both hosts: the source tells its version. */
+static void
+test_cpt_version(void **state)
+{
+	cleanup(ct_free) struct ct c;
+	struct move m = { 0 };
+
+	(void)state;
+	ctfix_sh("printf '#!/bin/sh\n[ \"$1\" = version ] || exit 2\n"
+		 "[ -n \"$2\" ] || { cat %s/cpt; exit 0; }\n"
+		 "[ \"$2\" -le \"$(cat %s/cpt)\" ]\n' >bin/vzcptcheck; "
+		 "chmod 755 bin/vzcptcheck; echo 7 >cpt",
+		 ctfix_top, ctfix_top);
+	make("");
+	suspend();
+	load(&c, CT_SUSPENDED);
+	on(&b);
+	m.w = ctfix_want(&c);
+	assert_int_equal(KIND->place(&b, &m.w, &m.p, &e), 0);
+	for (int version = 6; version < 8; version++) {
+		cleanup(ct_findings_fini) struct ct_findings f = { .n = 0 };
+
+		ctfix_sh("echo %d >cpt", version);
+		assert_int_equal(KIND->check(&b, &m.w, &m.p, &f, &e), 0);
+		/* That there is no vzrst is a warning. */
+		assert_int_equal(f.n, version < 7 ? 2 : 1);
+		assert_true(f.v[f.n - 1].warning);
+		if (version < 7) {
+			assert_string_equal(
+				f.v[0].text,
+				"vzcptcheck says that the kernel there cannot "
+				"resume a dump of version 7, as the suspended "
+				"container's is (--nodeps=runtime goes on)");
+			assert_int_equal(f.v[0].code, E_UNSUPPORTED);
+			assert_false(f.v[0].warning);
+		}
+	}
+	ctfix_sh("rm bin/vzcptcheck");
 	ct_place_fini(&m.p);
 }
 
@@ -641,9 +753,12 @@ main(void)
 		cmocka_unit_test(test_suspended_destroy),
 		cmocka_unit_test(test_forged),
 		cmocka_unit_test(test_resumed_meanwhile),
+		cmocka_unit_test(test_stale_dump),
+		cmocka_unit_test(test_blocked_before),
 		cmocka_unit_test(test_other_file_system),
 		cmocka_unit_test(test_suspended_destination),
 		cmocka_unit_test(test_suspended_checks),
+		cmocka_unit_test(test_cpt_version),
 		cmocka_unit_test(test_quota_parse),
 		cmocka_unit_test(test_quota_wanted),
 		cmocka_unit_test(test_quota),

@@ -259,6 +259,34 @@ read_tag(struct ct *c, const struct vzconf *v, struct err *e)
 	return path ? 0 : E_NOMEM;
 }
 
+static int
+openvz_state(const struct ct_host *h, const struct ct *c, enum ct_state *s,
+	     struct err *e)
+{
+	int rc = vzctl_status(c->id, s, NULL, e);
+
+	(void)h;
+	if (rc == 0 && *s == CT_STOPPED && openvzmark_mounted(c)) {
+		*s = CT_MOUNTED;
+	}
+	return rc;
+}
+
+/* The state, which what is beside the tree depends on. A retired one has none;
+ * one that is paused has processes that would never see the order to stop. */
+static int
+load_state(const struct ct_host *h, struct ct *c, struct err *e)
+{
+	int rc = c->mark == CT_RETIRED ? 0 : openvz_state(h, c, &c->state, e);
+
+	return rc < 0 || c->state != CT_FROZEN
+		       ? rc
+		       : err_set(e, E_STATE,
+				 "container %s is paused; resume it first "
+				 "(vzctl start %s)",
+				 c->id, c->id);
+}
+
 /* What there is beside the tree and the configuration, by the layout. */
 static int
 load_beside(struct ct *c, const struct vzconf *v, const char *text, size_t len,
@@ -293,6 +321,8 @@ load_parts(const struct ct_host *h, struct ct *c, const char *conf,
 	rc = rc < 0 ? rc : load_net(c, text, len, &origin, e);
 	rc = rc < 0 ? rc : find_tree(c, &v, e);
 	rc = rc < 0 ? rc : load_actions(c, &v, &origin, e);
+	c->mount_root = steal_ptr(&v.root);
+	rc = rc < 0 ? rc : load_state(h, c, e);
 	rc = rc < 0 ? rc : load_beside(c, &v, text, len, &origin, e);
 	rc = rc < 0 ? rc : ctfile_note_mounts(c, e);
 	rc = rc < 0 ? rc : read_tag(c, &v, e);
@@ -300,34 +330,7 @@ load_parts(const struct ct_host *h, struct ct *c, const char *conf,
 		rc = origin_put_node(&origin, c->tree, e);
 	}
 	rc = rc < 0 ? rc : ctfits_put(&origin, e);
-	rc = rc < 0 ? rc : origin_finish(c, &origin, e);
-	c->mount_root = steal_ptr(&v.root);
-	return rc;
-}
-
-static int
-openvz_state(const struct ct_host *h, const struct ct *c, enum ct_state *s,
-	     struct err *e)
-{
-	int rc = vzctl_status(c->id, s, NULL, e);
-
-	(void)h;
-	if (rc == 0 && *s == CT_STOPPED && openvzmark_mounted(c)) {
-		*s = CT_MOUNTED;
-	}
-	return rc;
-}
-
-/* One that is paused has processes that would never see the order to stop. */
-static int
-check_state(const struct ct *c, struct err *e)
-{
-	return c->state != CT_FROZEN
-		       ? 0
-		       : err_set(e, E_STATE,
-				 "container %s is paused; resume it first "
-				 "(vzctl start %s)",
-				 c->id, c->id);
+	return rc < 0 ? rc : origin_finish(c, &origin, e);
 }
 
 static int
@@ -361,10 +364,6 @@ openvz_load(const struct ct_host *h, const char *word, struct ct *c,
 	/* One that is blocked passed this when it was free. */
 	if (rc == 0 && c->mark == CT_FREE) {
 		rc = ctholds_ct(h, c, e);
-	}
-	if (rc == 0 && c->mark != CT_RETIRED) {
-		rc = openvz_state(h, c, &c->state, e);
-		rc = rc < 0 ? rc : check_state(c, e);
 	}
 	if (rc < 0) {
 		ct_free(c);

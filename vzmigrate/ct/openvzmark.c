@@ -223,7 +223,7 @@ destroy_files(const struct ct_host *h, const struct ct *c,
 		rc = ctpath_unlink(v->names, c->name, e);
 	}
 	rc = rc < 0 ? rc : vzquota_drop(c->id, e);
-	rc = rc < 0 ? rc : vzluggage_forget(c, v, e);
+	rc = rc < 0 ? rc : vzluggage_destroy(c, v, e);
 	snprintf(name, sizeof(name), "%s.conf" VZCONF_SESSION, c->id);
 	rc = rc < 0 ? rc : ctpath_unlink(v->dir, name, e);
 	snprintf(name, sizeof(name), "%s.conf" VZCONF_MIGRATED, c->id);

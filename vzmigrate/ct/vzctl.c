@@ -142,3 +142,30 @@ vzctl_status(const char *ctid, enum ct_state *s, bool *known, struct err *e)
 	}
 	return parse_status(buf_cstr(&r.out, NULL), ctid, s, known, e);
 }
+
+bool
+vzctl_cpt_version(char *out, size_t len)
+{
+	static const char *const argv[] = { "vzcptcheck", "version", NULL };
+	cleanup(child_result_fini) struct child_result r = { 0 };
+	const char *text;
+
+	if (child_run(&(struct child_cmd){ .argv = argv }, &r, NULL) < 0 ||
+	    r.status != 0) {
+		return false;
+	}
+	text = buf_cstr(&r.out, NULL);
+	return text && *text && *text != '\n' &&
+	       (size_t)snprintf(out, len, "%.*s", (int)strcspn(text, "\n"),
+				text) < len;
+}
+
+bool
+vzctl_cpt_takes(const char *version)
+{
+	const char *const argv[] = { "vzcptcheck", "version", version, NULL };
+	cleanup(child_result_fini) struct child_result r = { 0 };
+
+	return child_run(&(struct child_cmd){ .argv = argv }, &r, NULL) < 0 ||
+	       r.status == 0;
+}

@@ -30,6 +30,13 @@ int vzctl_status(const char *ctid, enum ct_state *s, bool *known,
 int vzctl_run(const char *cmd, const char *arg1, const char *arg2, int64_t ms,
 	      struct child_result *r, struct err *e);
 
+/* The version of dumps that the kernel here makes, by vzcptcheck; false where
+ * that cannot be asked. */
+bool vzctl_cpt_version(char *out, size_t len);
+/* Whether the kernel here resumes dumps of that version, as far as vzcptcheck
+ * can be asked. */
+bool vzctl_cpt_takes(const char *version);
+
 /* The last line of what a program said, for messages; inside `r`. */
 const char *vzctl_last_words(struct child_result *r);
 

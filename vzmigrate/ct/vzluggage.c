@@ -28,6 +28,7 @@
 #include "ct/ctfile.h"
 #include "ct/ctpath.h"
 #include "ct/origin.h"
+#include "ct/vzctl.h"
 #include "ct/vzquota.h"
 
 #define MARK ".vzmigrate-luggage" /* behind CTID.conf */
@@ -264,28 +265,6 @@ quota_fact(struct ct *c, const struct vzconf *v, const char *own,
 				     "and groups are not carried");
 }
 
-int
-vzluggage_facts(struct ct *c, const struct vzconf *v, const char *own,
-		size_t own_len, struct buf *origin, struct err *e)
-{
-	char text[FACT_LEN];
-	struct where p;
-	int rc = fill(&p, c->tree, v, c->id, e);
-
-	if (rc == 0 && fact_of(p.dump, text)) {
-		rc = origin_put(origin, "dump", NULL, text, e);
-	}
-	return rc < 0 ? rc : quota_fact(c, v, own, own_len, origin, e);
-}
-
-/* ---- source ---- */
-
-static int
-mark_name(const struct ct *c, char name[64])
-{
-	return snprintf(name, 64, "%s.conf" MARK, c->id);
-}
-
 /* The mark's fact: the dump's, or "-" where only quota is packed. NULL without
  * a mark. */
 static char *
@@ -300,6 +279,55 @@ read_mark(const struct ct *c, const struct vzconf *v)
 	}
 	text[strcspn(text, "\n")] = '\0';
 	return text;
+}
+
+/* The dump of one that is not suspended is of an older life: memory that does
+ * not fit its files any more. Whether one that is blocked is suspended vzctl
+ * does not know. */
+static int
+dump_fact(struct ct *c, const struct vzconf *v, const struct where *p,
+	  struct buf *origin, struct err *e)
+{
+	cleanup(free_ptr) char *packed =
+		c->mark == CT_BLOCKED ? read_mark(c, v) : NULL;
+	char text[FACT_LEN];
+	int rc;
+
+	if (packed && *packed != '-') {
+		return origin_put(origin, "dump", NULL, packed, e);
+	}
+	if (!fact_of(p->dump, text)) {
+		return 0;
+	}
+	if (c->state != CT_SUSPENDED && c->mark != CT_BLOCKED) {
+		return ctfile_note(c, e,
+				   "the dump %s is not carried, as the "
+				   "container is %s and not suspended",
+				   p->dump, ct_state_name(c->state));
+	}
+	rc = origin_put(origin, "dump", NULL, text, e);
+	return rc < 0 || !vzctl_cpt_version(text, sizeof(text))
+		       ? rc
+		       : origin_put(origin, "cpt", NULL, text, e);
+}
+
+int
+vzluggage_facts(struct ct *c, const struct vzconf *v, const char *own,
+		size_t own_len, struct buf *origin, struct err *e)
+{
+	struct where p;
+	int rc = fill(&p, c->tree, v, c->id, e);
+
+	rc = rc < 0 ? rc : dump_fact(c, v, &p, origin, e);
+	return rc < 0 ? rc : quota_fact(c, v, own, own_len, origin, e);
+}
+
+/* ---- source ---- */
+
+static int
+mark_name(const struct ct *c, char name[64])
+{
+	return snprintf(name, 64, "%s.conf" MARK, c->id);
 }
 
 int
@@ -366,6 +394,15 @@ vzluggage_pack(const struct ct *c, const struct vzconf *v, struct err *e)
 	return rc;
 }
 
+static int
+forget(const struct ct *c, const struct vzconf *v, struct err *e)
+{
+	char name[64];
+
+	mark_name(c, name);
+	return ctpath_unlink(v->dir, name, e);
+}
+
 int
 vzluggage_unpack(const struct ct *c, const struct vzconf *v, struct err *e)
 {
@@ -384,23 +421,24 @@ vzluggage_unpack(const struct ct *c, const struct vzconf *v, struct err *e)
 	}
 	rc = rc < 0 ? rc : ctpath_remove_tree(p.dir, e);
 	put_times(&root);
-	return rc < 0 ? rc : vzluggage_forget(c, v, e);
+	return rc < 0 ? rc : forget(c, v, e);
 }
 
 int
-vzluggage_forget(const struct ct *c, const struct vzconf *v, struct err *e)
+vzluggage_destroy(const struct ct *c, const struct vzconf *v, struct err *e)
 {
-	char name[64];
+	struct where p;
+	int rc = fill(&p, c->tree, v, c->id, e);
 
-	mark_name(c, name);
-	return ctpath_unlink(v->dir, name, e);
+	rc = rc < 0 ? rc : ctpath_remove_tree(p.dump, e);
+	return rc < 0 ? rc : forget(c, v, e);
 }
 
 /* ---- destination ---- */
 
 static void
-check_dump(const struct where *p, const char *dump, const struct ct_want *w,
-	   const struct vzconf *v, struct ct_findings *f)
+check_dump(const char *dump, const struct ct_want *w, const struct vzconf *v,
+	   struct ct_findings *f)
 {
 	cleanup(free_ptr) char *to = NULL;
 	cleanup(free_ptr) char *above = NULL;
@@ -408,11 +446,14 @@ check_dump(const struct where *p, const char *dump, const struct ct_want *w,
 	struct statvfs s;
 	uint64_t size = 0;
 
-	if (ctpath_type(p->dump)) {
-		ct_finding_add(f, E_EXISTS, false,
-			       "there is a dump %s of another container "
-			       "already; remove it",
-			       p->dump);
+	cleanup(free_ptr) char *cpt = fact(w->files, w->nfiles, "cpt");
+
+	if (cpt && !vzctl_cpt_takes(cpt)) {
+		ct_finding_add(f, E_UNSUPPORTED, ct_nodeps(w, "runtime"),
+			       "vzcptcheck says that the kernel there cannot "
+			       "resume a dump of version %s, as the suspended "
+			       "container's is (--nodeps=runtime goes on)",
+			       cpt);
 	}
 	if (ctpath_place(v->dumpdir, &to, &above, &why) < 0) {
 		ct_finding_add(f, E_CONFIG, false, "DUMPDIR: %s", why.text);
@@ -442,8 +483,17 @@ vzluggage_check(const struct ct_want *w, const struct ct_place *p,
 	cleanup(free_ptr) char *quota = fact(w->files, w->nfiles, "quota");
 	struct where at;
 
-	if (dump && fill(&at, p->tree, v, p->id, NULL) == 0) {
-		check_dump(&at, dump, w, v, f);
+	if (fill(&at, p->tree, v, p->id, NULL) == 0) {
+		/* vzctl would resume this one when it is to start ours. */
+		if (ctpath_type(at.dump)) {
+			ct_finding_add(f, E_EXISTS, false,
+				       "there is a dump %s of another "
+				       "container already; remove it",
+				       at.dump);
+		}
+		if (dump) {
+			check_dump(dump, w, v, f);
+		}
 	}
 	if (quota && !vzquota_here()) {
 		ct_finding_add(f, E_QUOTA, ct_nodeps(w, "quota"),

@@ -42,12 +42,15 @@ int vzluggage_pack(const struct ct *c, const struct vzconf *v, struct err *e);
  * May be repeated. */
 int vzluggage_unpack(const struct ct *c, const struct vzconf *v, struct err *e);
 
-/* Remove the mark, when the tree is gone. */
-int vzluggage_forget(const struct ct *c, const struct vzconf *v, struct err *e);
+/* When the tree is gone: remove the mark, and a dump that was not carried,
+ * which would be taken for the next container's of this id. */
+int vzluggage_destroy(const struct ct *c, const struct vzconf *v,
+		      struct err *e);
 
 /* ---- destination ---- */
 
-/* Findings: no room or no place for the dump, no quota programs. */
+/* Findings: no room or no place for the dump, or another's in its place; no
+ * quota programs. */
 void vzluggage_check(const struct ct_want *w, const struct ct_place *p,
 		     const struct vzconf *v, struct ct_findings *f);
 
