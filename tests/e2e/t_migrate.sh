@@ -345,16 +345,6 @@ test_same_host()
 	same "$A/srv/s" "$A/srv/s2"
 }
 
-# What cannot be carried over yet.
-test_suspended()
-{
-	vz_make a 311
-	mkdir -p "$A/vz/dump"
-	touch "$A/vz/dump/Dump.311"
-	refused 69 '311 is suspended: resume it first' b 311
-	rm -r "$A/vz/dump" "$A/vz/private/311" "$A/etc/vz/conf/311.conf"
-}
-
 # S5
 test_exists_there()
 {

@@ -60,6 +60,9 @@ test_err_chain(void **state)
 	assert_int_equal(err_sys(&e, EDQUOT, "x"), E_NOSPACE);
 	assert_string_equal(err_name(E_STOP), "stop");
 	assert_string_equal(err_name(-1000), "unknown-error");
+	assert_true(err_known(E_QUOTA));
+	assert_false(err_known(-1000));
+	assert_false(err_known(1));
 	assert_int_equal(err_set(NULL, E_BUSY, "x"), E_BUSY);
 }
 

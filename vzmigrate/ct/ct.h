@@ -51,6 +51,7 @@ struct ct_host {
 	const char *vz_etc;    /* default: its directory, /etc/vz */
 	const char *lock_dir;  /* openvz: overrides LOCKDIR; lxc, dir: default
 				  /run/vzmigrate/lock */
+	const char *proc_vz;   /* OpenVZ's kernel; default /proc/vz */
 	const char *state_dir; /* our own marks; default /var/lib/vzmigrate */
 };
 

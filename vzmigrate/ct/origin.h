@@ -12,6 +12,10 @@
  *	runtime	"lxc 5.0.2"
  *	idmap	"u 0 100000 65536", as lxc.idmap has it
  *	mac, ip	of the container's network; an address may have /LENGTH
+ *	layout	openvz: set for one of OpenVZ 7
+ *	dump	openvz, suspended: which dump the tree carries (vzluggage)
+ *	cpt	openvz: the version of that dump, by vzcptcheck
+ *	quota	openvz: set where the tree may carry limits of its users
  *	need	WHAT PATH: something shared that has to be there as well
  *	want	the same, where only a start without it would be poorer
  */

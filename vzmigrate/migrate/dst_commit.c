@@ -332,7 +332,9 @@ refuse_running(struct dst *d, const struct ct_host *h, struct err *e)
 			       "cannot learn whether %s runs here: %s",
 			       d->p.v[DP_PLACE_ID], why.text);
 	}
-	return s == CT_STOPPED
+	/* One that came suspended still is; whether anybody resumed it since,
+	 * the kind sees when it undoes the commit. */
+	return s == CT_STOPPED || s == CT_SUSPENDED
 		       ? 0
 		       : err_set(e, E_STATE, "%s is %s here; this host owns it",
 				 d->p.v[DP_PLACE_ID], ct_state_name(s));

@@ -67,7 +67,7 @@ remote_code(uint32_t raw)
 {
 	int32_t code = (int32_t)raw;
 
-	return code <= E_NOMEM && code >= E_STOP ? code : E_REMOTE;
+	return code <= E_NOMEM && err_known(code) ? code : E_REMOTE;
 }
 
 static void
