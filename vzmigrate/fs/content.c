@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * content: data runs and holes of an open regular file. No state.
+ * content: data runs and holes of an open regular file, read through the page
+ * cache or past it. No state.
  */
 #include "fs/content.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +20,9 @@
 #define ZEROS                                                          \
 	(64u << 10) /* bytes written at once where holes cannot be had \
 		     */
+
+/* What any disk wants of a direct read: offset, length and memory. */
+#define DIRECT_ALIGN 4096u
 
 int
 content_next(int fd, uint64_t pos, uint64_t size, uint64_t *off, uint64_t *len,
@@ -80,6 +86,92 @@ content_read(int fd, void *data, size_t len, uint64_t off, const char *path,
 		done += (size_t)n;
 	}
 	return (ssize_t)done;
+}
+
+/* For a file system that has no direct reading, or a disk that wants more of
+ * it: read through the cache, which is emptied. */
+static int
+drop_cache(int fd, const char *path, struct err *e)
+{
+	int flags = fcntl(fd, F_GETFL), no;
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_DIRECT) < 0 ||
+	    fdatasync(fd) < 0) {
+		return err_sys(e, errno, "cannot read %s from the disk", path);
+	}
+	no = posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	return no ? err_sys(e, no, "cannot read %s from the disk", path) : 0;
+}
+
+int
+content_direct(int fd, const char *path, struct err *e)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	/* The kernel writes out what a direct read is about to pass by. */
+	return flags >= 0 && fcntl(fd, F_SETFL, flags | O_DIRECT) == 0
+		       ? 0
+		       : drop_cache(fd, path, e);
+}
+
+/* Read [off, off + len), all multiples of DIRECT_ALIGN, but for the file's
+ * end. */
+static ssize_t
+read_aligned(int fd, uint8_t *data, size_t len, uint64_t off, const char *path,
+	     struct err *e)
+{
+	bool retried = false;
+	size_t done = 0;
+
+	while (done < len && done % DIRECT_ALIGN == 0) {
+		ssize_t n =
+			pread(fd, data + done, len - done, (off_t)(off + done));
+
+		if (n < 0 && errno == EINTR) {
+			continue;
+		}
+		if (n < 0 && errno == EINVAL && !retried) {
+			int rc = drop_cache(fd, path, e);
+
+			if (rc < 0) {
+				return rc;
+			}
+			retried = true;
+			continue;
+		}
+		if (n < 0) {
+			return err_sys(e, errno, "cannot read %s at %llu", path,
+				       (unsigned long long)(off + done));
+		}
+		if (n == 0) {
+			break;
+		}
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+ssize_t
+content_read_direct(int fd, void *data, size_t len, uint64_t off,
+		    const char *path, struct err *e)
+{
+	size_t head = off % DIRECT_ALIGN, room;
+	cleanup(free_ptr) uint8_t *bounce = NULL;
+	ssize_t n;
+
+	room = (head + len + DIRECT_ALIGN - 1) / DIRECT_ALIGN * DIRECT_ALIGN;
+	bounce = aligned_alloc(DIRECT_ALIGN, room);
+	if (!bounce) {
+		return err_nomem(e);
+	}
+	n = read_aligned(fd, bounce, room, off - head, path, e);
+	if (n < 0) {
+		return n;
+	}
+	n = (size_t)n < head ? 0 : n - (ssize_t)head;
+	n = (size_t)n < len ? n : (ssize_t)len;
+	memcpy(data, bounce + head, (size_t)n);
+	return n;
 }
 
 int

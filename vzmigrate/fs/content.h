@@ -27,6 +27,17 @@ int content_next(int fd, uint64_t pos, uint64_t size, uint64_t *off,
 ssize_t content_read(int fd, void *data, size_t len, uint64_t off,
 		     const char *path, struct err *e);
 
+/*
+ * From now on content_read_direct finds in `fd` (a regular file, open for
+ * reading) what is on the disk, whatever the page cache says. What others wrote
+ * through the cache is written out first. 0, E_SYSTEM.
+ */
+int content_direct(int fd, const char *path, struct err *e);
+
+/* As content_read, after content_direct. Several threads may read one `fd`. */
+ssize_t content_read_direct(int fd, void *data, size_t len, uint64_t off,
+			    const char *path, struct err *e);
+
 /* Write all of it at `off`. 0, E_NOSPACE, E_SYSTEM. */
 int content_write(int fd, const void *data, size_t len, uint64_t off,
 		  const char *path, struct err *e);

@@ -92,7 +92,10 @@ int
 send_file_read(struct pass *p, struct item *it, uint8_t *to, uint64_t off,
 	       size_t len, struct err *e)
 {
-	ssize_t got = content_read(it->fd, to, len, off, it->name, e);
+	ssize_t got =
+		it->image
+			? content_read_direct(it->fd, to, len, off, it->name, e)
+			: content_read(it->fd, to, len, off, it->name, e);
 
 	if (got < 0) {
 		/* It may not be the file that was meant. */
@@ -409,6 +412,21 @@ send_file_done(struct item *it)
 	it->blocks = NULL;
 }
 
+/* An image is read past the page cache. */
+static int
+look_past_cache(struct pass *p, struct item *it, struct err *e)
+{
+	int rc;
+
+	it->image = images_find(p->o->images, it->stx.stx_ino);
+	rc = it->image ? content_direct(it->fd, it->name, e) : 0;
+	/* It may not be the file that was meant. */
+	return rc < 0 && send_file_unchanged(it->fd, &it->stx, NULL) ==
+				       E_CHANGED
+		       ? err_recode(e, E_CHANGED, "changed")
+		       : rc;
+}
+
 /* Open, read metadata and content, send. A small file that changed meanwhile
  * is tried again, since nothing of it has left. */
 static int
@@ -432,7 +450,10 @@ try_regular(struct pass *p, struct lane *n, struct item *it, bool again,
 	if (it->group && it->stx.stx_ino != ino) {
 		return err_set(e, E_CHANGED, "replaced while it was read");
 	}
-	rc = p->o->live ? 0 : send_file_settle(it->fd, &it->stx, e);
+	rc = look_past_cache(p, it, e);
+	if (rc == 0 && !p->o->live) {
+		rc = send_file_settle(it->fd, &it->stx, e);
+	}
 	if (rc == 0) {
 		rc = send_file_meta(p, it->dirfd, it->name, it->fd, &it->stx,
 				    &it->m, e);

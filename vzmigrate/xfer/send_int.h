@@ -93,6 +93,7 @@ struct item {
 	size_t name_len;
 	uint32_t group; /* 0: no other names */
 	int fd;		/* regular files */
+	const struct images_file *image; /* of p->o->images, or NULL */
 	struct statx stx;
 	struct meta m;
 	struct digest content;
@@ -199,6 +200,10 @@ void send_update_was(struct pass *p, struct item *it,
 void send_update_touch(struct pass *p, struct ledger_dir *d);
 /* Whether its times prove nothing for the next pass. */
 bool send_update_suspect(const struct pass *p, const struct statx *stx);
+/* What there is to be read of it, holes left out. */
+uint64_t send_update_bytes(const struct statx *stx);
+/* Whether the next pass has to read it again. */
+bool send_update_moving(const struct pass *p, const struct item *it);
 /* Send a directory's entry if it is due or its metadata changed, and add it to
  * the sum. `stx` was taken before the listing. */
 int send_update_dir(struct pass *p, struct lane *n, struct ledger_dir *d,
@@ -220,7 +225,7 @@ struct send_name {
 	struct ledger_entry *en;
 	struct ledger_dir *dir;
 	struct digest seen;
-	uint64_t size;
+	uint64_t bytes; /* send_update_bytes */
 	bool regular;
 };
 
