@@ -140,7 +140,7 @@ test_first_lines()
 			'SPDX-License-Identifier: GPL-2.0-or-later' ||
 			bad+=" ${f#"$VZ_TOP"/}"
 	done < <(files '*.[ch]' '*.sh' run host-init replay-all \
-		vzctl-standin; printf '%s\n' "$VZ_TOP"/{Makefile.am,configure.ac} \
+		'*-standin'; printf '%s\n' "$VZ_TOP"/{Makefile.am,configure.ac} \
 		"$VZ_TOP"/{quickstart,man/vzmigrate.8})
 	assert_eq '' "$bad" "without their licence"
 }
@@ -193,7 +193,7 @@ test_nothing_is_forgotten()
 		f=${f#"$VZ_TOP"/}
 		grep -qE "(^|[[:space:]])${f//./\\.}([[:space:]]|\$)" \
 			"$VZ_TOP/Makefile.am" || bad+=" $f"
-	done < <(files '*.[ch]' '*.sh' run host-init vzctl-standin '*.txt' \
+	done < <(files '*.[ch]' '*.sh' run host-init '*-standin' '*.txt' \
 		'*.json' | grep -v '/bench/.*\.json$')
 	assert_eq '' "$bad" "not in Makefile.am"
 }

@@ -146,6 +146,7 @@ err_name(int code)
 		[-E_START] = "start",
 		[-E_STOP] = "stop",
 		[-E_IN_USE] = "in-use",
+		[-E_PLOOP] = "ploop",
 	};
 	size_t i = (size_t) - (long)code;
 

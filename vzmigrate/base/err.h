@@ -47,6 +47,7 @@ enum err_code {
 	E_START = -28,	     /* the container could not be started */
 	E_STOP = -29,	     /* the container could not be stopped */
 	E_IN_USE = -30,	     /* an address of the container is taken */
+	E_PLOOP = -31,	     /* the other host has no ploop */
 };
 
 #define ERR_TEXT_MAX 2048

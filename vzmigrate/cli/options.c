@@ -183,10 +183,10 @@ static const struct row {
 	{ "rsync", 0, ID_REFUSE, "OPTIONS",
 	  "rsync is not used; leave the option out" },
 	{ "compact", 'c', ID_REFUSE, NULL,
-	  "it compacts ploop images, which this version does not move; a "
-	  "cipher is given with --cipher" },
+	  "nothing is compacted here: run vzctl compact before; a cipher is "
+	  "given with --cipher" },
 	{ "snapshot", 's', ID_REFUSE, NULL,
-	  "it makes a ploop snapshot, and ploop is not moved by this version" },
+	  "no snapshot is made here: run vzctl snapshot before" },
 	{ "timeout", 0, ID_REFUSE, "SECONDS",
 	  "use --ssh='-o ConnectTimeout=SECONDS'" },
 	{ "keep-images", 0, ID_REFUSE, NULL,
