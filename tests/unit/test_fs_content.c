@@ -260,20 +260,58 @@ check_direct(int fd, const uint8_t *all, size_t size)
 		  { 4095, 2 },	    { 4096, 8192 }, { 10000, 5000 },
 		  { 16000, 100000 } };
 	cleanup(free_ptr) uint8_t *got = malloc(100000);
+	struct content_ahead a = { 0 };
 	struct err e = { 0 };
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		size_t want =
 			t[i].off + t[i].len > size ? size - t[i].off : t[i].len;
 
-		assert_int_equal(content_read_direct(fd, got, t[i].len,
+		assert_int_equal(content_read_direct(fd, &a, got, t[i].len,
 						     t[i].off, "f", &e),
 				 want);
 		assert_memory_equal(got, all + t[i].off, want);
 	}
-	assert_int_equal(content_read_direct(fd, got, 10, size, "f", &e), 0);
-	assert_int_equal(content_read_direct(fd, got, 10, size + 9999, "f", &e),
+	assert_int_equal(content_read_direct(fd, &a, got, 10, size, "f", &e),
 			 0);
+	assert_int_equal(
+		content_read_direct(fd, &a, got, 10, size + 9999, "f", &e), 0);
+	content_ahead_fini(&a);
+}
+
+/* In a row, with more asked of the disk than of us. */
+static void
+check_ahead(int dirfd)
+{
+	const size_t size = (5u << 20) + 123, step = 70001;
+	cleanup(free_ptr) uint8_t *got = malloc(size), *all = malloc(size);
+	struct content_ahead a = { .end = size };
+	struct err e = { 0 };
+	int f = openat(dirfd, "g", O_RDWR | O_CREAT, 0600);
+
+	for (size_t i = 0; i < size; i++) {
+		all[i] = (uint8_t)(i % 251);
+	}
+	assert_int_equal(content_write(f, all, size, 0, "g", &e), 0);
+	assert_int_equal(content_direct(f, "g", &e), 0);
+	assert_int_equal(content_read_direct(f, &a, got, 1, 0, "g", &e), 1);
+	assert_true(a.len > 1 << 20);
+	for (size_t at = 0; at < size; at += step) {
+		size_t want = size - at < step ? size - at : step;
+
+		assert_int_equal(content_read_direct(f, &a, got + at, step, at,
+						     "g", &e),
+				 want);
+	}
+	assert_memory_equal(got, all, size);
+	/* More than is read at once. */
+	memset(got, 0, size);
+	a.end = 0;
+	assert_int_equal(content_read_direct(f, &a, got, size, 0, "g", &e),
+			 size);
+	assert_memory_equal(got, all, size);
+	content_ahead_fini(&a);
+	close(f);
 }
 
 static void
@@ -299,6 +337,7 @@ test_direct(void **state)
 				 0);
 		assert_int_equal(content_direct(f, "f", &e), 0);
 		check_direct(f, all, sizeof(all));
+		check_ahead(d);
 		close(f);
 		fsfix_remove(path);
 		close(d);
@@ -327,6 +366,7 @@ static void
 test_direct_past_cache(void **state)
 {
 	char path[512], img[1024], got[12] = "";
+	struct content_ahead a = { 0 };
 	struct err e = { 0 };
 	int d = fsfix_open("ext4", path), f, raw;
 	char *slash;
@@ -349,8 +389,9 @@ test_direct_past_cache(void **state)
 	assert_int_equal(content_read(f, got, 10, 0, "f", &e), 10);
 	assert_string_equal(got, "as it was\n");
 	assert_int_equal(content_direct(f, "f", &e), 0);
-	assert_int_equal(content_read_direct(f, got, 10, 0, "f", &e), 10);
+	assert_int_equal(content_read_direct(f, &a, got, 10, 0, "f", &e), 10);
 	assert_string_equal(got, "as it is n");
+	content_ahead_fini(&a);
 	close(raw);
 	close(f);
 	fsfix_remove(path);

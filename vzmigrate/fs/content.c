@@ -23,6 +23,8 @@
 
 /* What any disk wants of a direct read: offset, length and memory. */
 #define DIRECT_ALIGN 4096u
+/* Read directly at once; less is slower, more is not faster. */
+#define AHEAD (2u << 20)
 
 int
 content_next(int fd, uint64_t pos, uint64_t size, uint64_t *off, uint64_t *len,
@@ -151,27 +153,67 @@ read_aligned(int fd, uint8_t *data, size_t len, uint64_t off, const char *path,
 	return (ssize_t)done;
 }
 
-ssize_t
-content_read_direct(int fd, void *data, size_t len, uint64_t off,
-		    const char *path, struct err *e)
+void
+content_ahead_fini(struct content_ahead *a)
 {
-	size_t head = off % DIRECT_ALIGN, room;
-	cleanup(free_ptr) uint8_t *bounce = NULL;
+	free(a->data);
+	*a = (struct content_ahead){ 0 };
+}
+
+/* Read from `at` on, at least up to `need` or as much as there is room for. */
+static int
+read_ahead(int fd, struct content_ahead *a, uint64_t at, uint64_t need,
+	   const char *path, struct err *e)
+{
+	uint64_t from = at - at % DIRECT_ALIGN, end;
 	ssize_t n;
 
-	room = (head + len + DIRECT_ALIGN - 1) / DIRECT_ALIGN * DIRECT_ALIGN;
-	bounce = aligned_alloc(DIRECT_ALIGN, room);
-	if (!bounce) {
+	a->len = 0;
+	if (!a->data) {
+		a->data = aligned_alloc(DIRECT_ALIGN, AHEAD);
+	}
+	if (!a->data) {
 		return err_nomem(e);
 	}
-	n = read_aligned(fd, bounce, room, off - head, path, e);
+	end = a->end > need ? a->end : need;
+	end = end - from < AHEAD ? end - from : AHEAD;
+	n = read_aligned(fd, a->data,
+			 (end + DIRECT_ALIGN - 1) / DIRECT_ALIGN * DIRECT_ALIGN,
+			 from, path, e);
 	if (n < 0) {
-		return n;
+		return (int)n;
 	}
-	n = (size_t)n < head ? 0 : n - (ssize_t)head;
-	n = (size_t)n < len ? n : (ssize_t)len;
-	memcpy(data, bounce + head, (size_t)n);
-	return n;
+	a->off = from;
+	a->len = (size_t)n;
+	return 0;
+}
+
+ssize_t
+content_read_direct(int fd, struct content_ahead *a, void *data, size_t len,
+		    uint64_t off, const char *path, struct err *e)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		uint64_t at = off + done;
+		size_t n;
+
+		if (at < a->off || at - a->off >= a->len) {
+			int rc = read_ahead(fd, a, at, off + len, path, e);
+
+			if (rc < 0) {
+				return rc;
+			}
+		}
+		if (at - a->off >= a->len) {
+			break; /* the end */
+		}
+		n = a->len - (size_t)(at - a->off);
+		n = n < len - done ? n : len - done;
+		memcpy((char *)data + done, a->data + (at - a->off), n);
+		done += n;
+	}
+	return (ssize_t)done;
 }
 
 int

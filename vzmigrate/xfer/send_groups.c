@@ -81,8 +81,7 @@ unchanged(struct pass *p, const struct ledger_group *g,
 	  const struct send_name *v, size_t count)
 {
 	if ((g->flags & (LEDGER_KNOWN | LEDGER_SUSPECT)) != LEDGER_KNOWN ||
-	    (p->rehash && v->regular) ||
-	    images_moving(p->o->images, v->ino)) {
+	    (p->rehash && v->regular) || images_moving(p->o->images, v->ino)) {
 		return false;
 	}
 	for (size_t i = 0; i < count; i++) {

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "fs/content.h"
 #include "fs/meta.h"
 #include "fs/scan.h"
 #include "track/ledger.h"
@@ -91,9 +92,10 @@ struct item {
 	uint32_t dir; /* the scan's id of it */
 	const char *name;
 	size_t name_len;
-	uint32_t group; /* 0: no other names */
-	int fd;		/* regular files */
+	uint32_t group;			 /* 0: no other names */
+	int fd;				 /* regular files */
 	const struct images_file *image; /* of p->o->images, or NULL */
+	struct content_ahead ahead;	 /* of an image; its lane's thread */
 	struct statx stx;
 	struct meta m;
 	struct digest content;
@@ -127,7 +129,8 @@ int send_reserve(struct pass *p, struct lane *n, size_t need, size_t defs,
  * `*wire`. */
 int send_prepare(struct pass *p, struct lane *n, uint32_t dir, size_t need,
 		 uint32_t *wire, struct err *e);
-/* Read, hash and send [off, off + len) of file `id`. */
+/* Read, hash and send [off, off + len) of file `id`; it->ahead.end may tell
+ * that more is wanted. */
 int send_chunk(struct pass *p, struct lane *n, struct item *it, uint32_t id,
 	       uint64_t off, size_t len, struct err *e);
 uint32_t send_new_id(struct pass *p);
@@ -154,9 +157,10 @@ int send_file_settle(int fd, const struct statx *stx, struct err *e);
 int send_file_meta(struct pass *p, int dirfd, const char *name, int fd,
 		   const struct statx *stx, struct meta *m, struct err *e);
 /* Read [off, off + len) to `to`: all of it, zeros for what has gone while the
- * container runs, else E_CHANGED. */
-int send_file_read(struct pass *p, struct item *it, uint8_t *to, uint64_t off,
-		   size_t len, struct err *e);
+ * container runs, else E_CHANGED. `a` is this thread's, and used where the file
+ * is an image. */
+int send_file_read(struct pass *p, struct item *it, struct content_ahead *a,
+		   uint8_t *to, uint64_t off, size_t len, struct err *e);
 /* Add a piece to a file's content digest, and to it->blocks if there is such a
  * table. */
 int send_file_hash(struct pass *p, struct item *it, uint64_t off,
