@@ -116,6 +116,8 @@ sparse_as()
 test_stopped()
 {
 	ploop_make 501
+	# Larger than the disk there: what counts is what is allocated.
+	truncate -s 100G "$(area a 501)/root.hdd/root.hdd"
 	cp -a "$(area a 501)" "$TEST_TMP/was"
 	REF=$(area a 501)
 	treecmp_ok "$REF" "$TEST_TMP/was"
@@ -280,12 +282,14 @@ shows_nothing()
 }
 
 # What is written between the last pass before the stop and the final one: to
-# the root disk, which is mounted, and to another, of which the model makes no
-# device: so nothing else moves its times.
+# the root disk, which is mounted; to another, of which the model makes no
+# device, so that nothing else moves its times; and to a snapshot's image, into
+# which the top one is merged, as the descriptor shows then.
 test_written_without_trace()
 {
 	local top=root.hdd/root.hdd.$TOP more=disk2.hdd/data real f
-	local off=$((56 * MiB + 4096)) poke_top poke_more
+	local base=root.hdd/root.hdd poke_top poke_more poke_base
+	local off=$((56 * MiB + 4096)) base_off=$((100 * MiB + 4096))
 	ploop_make 507
 	mkdir "$(area a 507)/disk2.hdd"
 	head -c $MiB /dev/urandom >"$(area a 507)/$more"
@@ -295,10 +299,13 @@ test_written_without_trace()
 	echo "DISK=\"uuid={1},image=root.hdd;uuid={2},image=disk2.hdd\"" \
 		>>"$(conf_of a 507)"
 	on a vzctl start 507 >/dev/null
-	on a cat "/vz/private/507/$top" "/vz/private/507/$more" >/dev/null
+	on a cat "/vz/private/507/$top" "/vz/private/507/$more" \
+		"/vz/private/507/$base" >/dev/null
 	poke_top=$(poker "/vz/private/507/$top" $off)
 	poke_more=$(poker "/vz/private/507/$more" 65536)
+	poke_base=$(poker "/vz/private/507/$base" $base_off)
 	# Or this test would show nothing.
+	shows_nothing "$base" "$poke_base" $base_off
 	shows_nothing "$top" "$poke_top" $off
 	shows_nothing "$more" "$poke_more" 65536
 	# When it is stopped the kernel writes once more.
@@ -311,6 +318,8 @@ test_written_without_trace()
 		rc=\$?
 		$poke_top 'at the end'
 		$poke_more 'there, too'
+		$poke_base 'merged'
+		echo '<!-- -->' >>/vz/private/507/root.hdd/DiskDescriptor.xml
 		exit \$rc
 		;;
 	esac
@@ -322,7 +331,8 @@ test_written_without_trace()
 	want 0
 	assert_eq 'at the end' "$(as_read "$(area b 507)/$top" $off 10)"
 	assert_eq 'there, too' "$(as_read "$(area b 507)/$more" 65536 10)"
-	for f in "$top" "$more" root.hdd/root.hdd; do
+	assert_eq 'merged' "$(as_read "$(area b 507)/$base" $base_off 6)"
+	for f in "$top" "$more" "$base"; do
 		dd if="$(area a 507)/$f" bs=1M iflag=direct status=none |
 			cmp - "$(area b 507)/$f"
 	done
