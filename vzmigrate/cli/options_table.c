@@ -112,7 +112,7 @@ const struct options_row options_table[] = {
 	/* Accepted: what they ask for is so, or there is no such thing. */
 	{ "batch", 'b', NULL, NOTE, "nothing is asked but by ssh" },
 	{ "compact", 'c', NULL, NOTE,
-	  "for ploop images alone, others are moved as they are" },
+	  "images are moved as they are: run vzctl compact before" },
 	{ "ignore-backup-disk", 0, NULL, NOTE,
 	  "such disks are not looked for" },
 	{ "keep-images", 0, NULL, NOTE, "there are no images of processes" },
@@ -123,7 +123,7 @@ const struct options_row options_table[] = {
 	{ "resume", 0, NULL, NOTE, "the same command always goes on" },
 	{ "run-as", 0, "VERSION", NOTE, "there is one protocol" },
 	{ "snapshot", 's', NULL, NOTE,
-	  "for ploop images alone, others are moved as they are" },
+	  "an image is read in passes while it is written to" },
 	{ "ssh-mux", 0, NULL, NOTE, "connections are always shared" },
 	{ "whole-file", 'W', NULL, NOTE,
 	  "the first pass sends files whole, later ones what differs" },

@@ -441,6 +441,7 @@ whole(const struct src_env *env, const struct plan_ct *want,
 	srccontrol_close(m.control);
 	srcsession_close(m.s);
 	ledger_free(m.ledger);
+	images_fini(&m.images);
 	if (m.locked) {
 		m.kind->unlock(&env->plan->host, &m.ct, m.lockfd);
 	}

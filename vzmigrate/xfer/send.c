@@ -164,7 +164,8 @@ send_chunk(struct pass *p, struct lane *n, struct item *it, uint32_t id,
 	for (int i = 0; i < 8; i++) {
 		to[4 + i] = (uint8_t)(off >> (8 * i));
 	}
-	rc = send_file_read(p, it, to + TREE_CHUNK_HEAD, off, len, e);
+	rc = send_file_read(p, it, &it->ahead, to + TREE_CHUNK_HEAD, off, len,
+			    e);
 	rc = rc < 0 ? rc : fault_point("send.chunk", e);
 	rc = rc < 0 ? rc
 		    : send_file_hash(p, it, off, to + TREE_CHUNK_HEAD, len, e);

@@ -60,7 +60,7 @@ send_groups_name(struct pass *p, struct lane *n, struct ledger_dir *d,
 			       .en = en,
 			       .dir = d,
 			       .seen = ledger_seen(p->led, stx),
-			       .size = stx->stx_size,
+			       .bytes = send_update_bytes(stx),
 			       .regular = S_ISREG(stx->stx_mode) };
 
 	return buf_append(&n->names, &v, sizeof(v), e);
@@ -89,7 +89,7 @@ unchanged(struct pass *p, const struct ledger_group *g,
 	  const struct send_name *v, size_t count)
 {
 	if ((g->flags & (LEDGER_KNOWN | LEDGER_SUSPECT)) != LEDGER_KNOWN ||
-	    (p->rehash && v->regular)) {
+	    (p->rehash && v->regular) || images_moving(p->o->images, v->ino)) {
 		return false;
 	}
 	for (size_t i = 0; i < count; i++) {
@@ -190,7 +190,7 @@ note_inode(struct groups *g, struct ledger_group *to, struct item *it,
 	   struct err *e)
 {
 	struct pass *p = g->p;
-	bool suspect = it->torn || send_update_suspect(p, &it->stx);
+	bool suspect = send_update_moving(p, it);
 	int rc = 0;
 
 	if (it->blocks) {
@@ -207,7 +207,7 @@ note_inode(struct groups *g, struct ledger_group *to, struct item *it,
 	to->content = send_file_content(p, it);
 	if (suspect || (p->doubts && to->type == FS_REG)) {
 		g->n->part.suspects++;
-		g->n->part.suspect_bytes += it->m.size;
+		g->n->part.suspect_bytes += send_update_bytes(&it->stx);
 	}
 	return rc;
 }
@@ -329,7 +329,7 @@ one_group(struct groups *g, struct send_name *v, size_t count, struct err *e)
 		sum_group(g->n, old, v, count);
 		if (g->p->doubts && v->regular) {
 			g->n->part.suspects++;
-			g->n->part.suspect_bytes += v->size;
+			g->n->part.suspect_bytes += v->bytes;
 		}
 		return 0;
 	}
