@@ -152,6 +152,7 @@ disk_gone()
 
 inside()
 {
+	# shellcheck disable=SC2317 # called by everybody
 	host_dir()
 	{
 		echo "/proc/${HOST_PID[$1]:?no such host}/root"

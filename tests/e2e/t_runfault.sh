@@ -348,6 +348,7 @@ full_at()
 }
 
 FILL_BYTES='cat /dev/zero >fill'
+# shellcheck disable=SC2016 # expanded there
 FILL_INODES='n=0; while : >fill.$n; do n=$((n + 1)); done'
 
 test_full_by_bytes()

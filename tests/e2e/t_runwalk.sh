@@ -211,19 +211,20 @@ power_ends()
 # What is on the disks now is all that there will be.
 lose_power()
 {
-	local h d
+	local h d img
 	for h in a b; do
-		for d in $STATE $CTS; do
-			d=$(image $h $d)
-			cp --sparse=always "$d" "$d.now"
+		for d in "$STATE" "$CTS"; do
+			img=$(image $h "$d")
+			cp --sparse=always "$img" "$img.now"
 		done
 	done
 	for h in a b; do
 		halt $h "$CT"
-		for d in $STATE $CTS; do
-			wait_until 10 disk_off $h $d
-			mv "$(image $h $d).now" "$(image $h $d)"
-			on $h mount -o loop,commit=300 "$(image $h $d)" $d
+		for d in "$STATE" "$CTS"; do
+			img=$(image $h "$d")
+			wait_until 10 disk_off $h "$d"
+			mv "$img.now" "$img"
+			on $h mount -o loop,commit=300 "$img" "$d"
 		done
 	done
 	reboot_both
