@@ -561,7 +561,9 @@ test_interrupted()
 	wait "$ON_BG" || rc=$?
 	link_rate none
 	assert_eq 70 "$rc" "$(cat "$TEST_TMP/e")"
-	assert_match 'stopping, the source will be as it was' "$TEST_TMP/e"
+	# On a busy machine it may have begun to undo before it says so.
+	assert_match 'interrupt: (stopping, the source will be as it was|already stopping)' \
+		"$TEST_TMP/e"
 	assert_no_file "$B/srv/int2"
 	wait_until 5 eval '! agent_runs'
 	no_sessions
