@@ -345,16 +345,6 @@ test_same_host()
 	same "$A/srv/s" "$A/srv/s2"
 }
 
-# What cannot be carried over yet.
-test_suspended()
-{
-	vz_make a 311
-	mkdir -p "$A/vz/dump"
-	touch "$A/vz/dump/Dump.311"
-	refused 69 '311 is suspended: resume it first' b 311
-	rm -r "$A/vz/dump" "$A/vz/private/311" "$A/etc/vz/conf/311.conf"
-}
-
 # S5
 test_exists_there()
 {
@@ -544,7 +534,7 @@ test_agent_stopped()
 	quiet
 	big_dir stop
 	link_rate 80mbit
-	on_bg a env VZMIGRATE_KEEPALIVE_MS=500 vzmigrate --quiet --kind=dir b \
+	on_bg a env VZMIGRATE_KEEPALIVE_MS=250 vzmigrate --quiet --kind=dir b \
 		/srv/stop:/srv/stop2 >"$TEST_TMP/o" 2>"$TEST_TMP/e"
 	wait_until 20 agent_copies
 	on b pkill -STOP -x vzmigrate-agent
@@ -571,7 +561,9 @@ test_interrupted()
 	wait "$ON_BG" || rc=$?
 	link_rate none
 	assert_eq 70 "$rc" "$(cat "$TEST_TMP/e")"
-	assert_match 'stopping, the source will be as it was' "$TEST_TMP/e"
+	# On a busy machine it may have begun to undo before it says so.
+	assert_match 'interrupt: (stopping, the source will be as it was|already stopping)' \
+		"$TEST_TMP/e"
 	assert_no_file "$B/srv/int2"
 	wait_until 5 eval '! agent_runs'
 	no_sessions

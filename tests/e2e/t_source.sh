@@ -139,9 +139,9 @@ test_first_lines()
 		head -n 3 "$f" | grep -q \
 			'SPDX-License-Identifier: GPL-2.0-or-later' ||
 			bad+=" ${f#"$VZ_TOP"/}"
-	done < <(files '*.[ch]' '*.sh' run host-init replay-all \
-		vzctl-standin; printf '%s\n' "$VZ_TOP"/{Makefile.am,configure.ac} \
-		"$VZ_TOP"/{quickstart,man/vzmigrate.8})
+	done < <(files '*.[ch]' '*.sh' run host-init replay-all '*-standin'
+		printf '%s\n' "$VZ_TOP"/{Makefile.am,configure.ac} \
+			"$VZ_TOP"/{quickstart,man/vzmigrate.8})
 	assert_eq '' "$bad" "without their licence"
 }
 
@@ -193,8 +193,8 @@ test_nothing_is_forgotten()
 		f=${f#"$VZ_TOP"/}
 		grep -qE "(^|[[:space:]])${f//./\\.}([[:space:]]|\$)" \
 			"$VZ_TOP/Makefile.am" || bad+=" $f"
-	done < <(files '*.[ch]' '*.sh' run host-init vzctl-standin '*.txt' \
-		'*.json' | grep -v '/bench/.*\.json$')
+	done < <(files '*.[ch]' '*.sh' run host-init '*-standin' '*.txt' \
+		'*.json' '*.want' '*.conf' | grep -v '/bench/.*\.json$')
 	assert_eq '' "$bad" "not in Makefile.am"
 }
 

@@ -616,6 +616,7 @@ test_exitcodes(void **state)
 		{ E_EXISTS, STEP_TAKE_OVER, true, 9 },
 		{ E_NOT_FOUND, STEP_LOCK, false, 10 },
 		{ E_CONFIG, STEP_LOCK, false, 15 },
+		{ E_PLOOP, STEP_CHECK, true, 16 },
 		{ E_CONFIG, STEP_CHECK, true, 19 },
 		{ E_BUSY, STEP_LOCK, false, 20 },
 		{ E_BUSY, STEP_CONNECT, true, 20 },
@@ -648,7 +649,7 @@ test_exitcodes(void **state)
 		assert_int_equal(got, v[i].want);
 	}
 	/* Whatever the error, the step and the side: a documented code. */
-	for (int code = E_NOMEM; code >= E_STOP; code--) {
+	for (int code = E_NOMEM; code >= E_PLOOP; code--) {
 		for (int step = STEP_NONE; step <= STEP_LAST; step++) {
 			int x = exitcode_of(code, (enum steps_step)step,
 					    step % 2);

@@ -90,6 +90,7 @@ static const struct check {
 	{ "license", true },
 	{ "mac", false },
 	{ "net", false },
+	{ "quota", false },
 	{ "rate", true },
 	{ "runtime", false },
 	{ "technologies", true },
@@ -123,7 +124,7 @@ set_checks(struct options_parse *x, const struct options_row *r, const char *v,
 			return bad_value(r, p,
 					 "is not a check that can be left out "
 					 "(all, arch, bindmount, disk_space, "
-					 "ip, mac, net, runtime)",
+					 "ip, mac, net, quota, runtime)",
 					 e);
 		}
 		if (c->none && n + strlen(c->name) + 3 < sizeof(none)) {
