@@ -139,9 +139,9 @@ test_first_lines()
 		head -n 3 "$f" | grep -q \
 			'SPDX-License-Identifier: GPL-2.0-or-later' ||
 			bad+=" ${f#"$VZ_TOP"/}"
-	done < <(files '*.[ch]' '*.sh' run host-init replay-all \
-		vzctl-standin; printf '%s\n' "$VZ_TOP"/{Makefile.am,configure.ac} \
-		"$VZ_TOP"/{quickstart,man/vzmigrate.8})
+	done < <(files '*.[ch]' '*.sh' run host-init replay-all '*-standin'
+		printf '%s\n' "$VZ_TOP"/{Makefile.am,configure.ac} \
+			"$VZ_TOP"/{quickstart,man/vzmigrate.8})
 	assert_eq '' "$bad" "without their licence"
 }
 
@@ -193,8 +193,8 @@ test_nothing_is_forgotten()
 		f=${f#"$VZ_TOP"/}
 		grep -qE "(^|[[:space:]])${f//./\\.}([[:space:]]|\$)" \
 			"$VZ_TOP/Makefile.am" || bad+=" $f"
-	done < <(files '*.[ch]' '*.sh' run host-init vzctl-standin '*.txt' \
-		'*.json' | grep -v '/bench/.*\.json$')
+	done < <(files '*.[ch]' '*.sh' run host-init '*-standin' '*.txt' \
+		'*.json' '*.want' '*.conf' | grep -v '/bench/.*\.json$')
 	assert_eq '' "$bad" "not in Makefile.am"
 }
 
@@ -226,7 +226,7 @@ test_manual_has_every_option()
 	for o in $(grep -oE '^ +(-[a-zA-Z], )?--[a-z-]+' "$help" |
 		grep -oE -e '--[a-z-]+' | sort -u) \
 		$(sed -n 's/^\t{ "\([a-z-]*\)", .*/--\1/p' \
-			"$VZ_TOP/vzmigrate/cli/options.c"); do
+			"$VZ_TOP/vzmigrate/cli/options_table.c"); do
 		grep -qE -e "$o([^a-z-]|\$)" "$TEST_TMP/text" || bad+=" $o"
 	done
 	assert_eq '' "$bad" "options that the manual lacks"

@@ -206,19 +206,6 @@ test_refused(void **state)
 	assert_int_equal(KIND->probe(&a, "999", &e), 0);
 	assert_int_equal(KIND->probe(&a, "0", &e), 0);
 	assert_int_equal(KIND->probe(&a, "../x", &e), 0);
-	snprintf(want, sizeof(want),
-		 "the root file system of container 101 is a ploop image in "
-		 "%s/a/vz/private/101, not a plain directory; such a "
-		 "container cannot be moved yet",
-		 ctfix_top);
-	make();
-	ctfix_sh("echo 'VE_LAYOUT=\"ploop:expanded\"' "
-		 ">>a/etc/vz/conf/101.conf");
-	ctfix_err(KIND->load(&a, "101", &c, &e), &e, E_UNSUPPORTED, want);
-	make();
-	ctfix_sh("mkdir a/vz/private/101/root.hdd; "
-		 "touch a/vz/private/101/root.hdd/DiskDescriptor.xml");
-	ctfix_err(KIND->load(&a, "101", &c, &e), &e, E_UNSUPPORTED, want);
 	make();
 	ctfix_sh("rm -r a/vz/private/101");
 	snprintf(want, sizeof(want),
@@ -822,6 +809,100 @@ test_exists(void **state)
 		 "b/vz/private/101 b/etc/vz/conf/*");
 }
 
+/* Addresses are compared as addresses, with and without a prefix. */
+static void
+test_addresses(void **state)
+{
+	/* What container 101 has; what is there; who has it, NULL: nobody. */
+	static const struct {
+		const char *own, *key, *there, *veip, *who;
+	} t[] = {
+		{ "10.8.0.1", "IP_ADDRESS", "10.8.0.10 110.8.0.1", "", NULL },
+		{ "10.8.0.1", "IP_ADDRESS", "10.8.0.9 10.8.0.1/24", "",
+		  "10.8.0.1 is in use by openvz container 777" },
+		{ "10.8.0.1/16", "IP_ADDRESS", "10.8.0.1", "",
+		  "10.8.0.1/16 is in use by openvz container 777" },
+		{ "2001:db8::1", "IP_ADDRESS", "2001:DB8:0:0::1/64", "",
+		  "2001:db8::1 is in use by openvz container 777" },
+		{ "2001:db8::1", "IP_ADDRESS", "2001:db8::11", "", NULL },
+		{ "2001:db8::1", "NETIF",
+		  "ifname=eth0,ip=2001:db8:0::1/64,mac=00:18:51:00:00:01", "",
+		  "2001:db8::1 is in use by openvz container 777" },
+		{ "10.8.0.1", "IP_ADDRESS", "",
+		  "Version: 2.7\n    10.8.0.10   778\n    10.8.0.1   779\n",
+		  "10.8.0.1 is in use by openvz container 779" },
+		{ "2001:db8::1", "IP_ADDRESS", "",
+		  "2001:0db8:0000:0000:0000:0000:0000:0001      779\n",
+		  "2001:db8::1 is in use by openvz container 779" },
+		/* The host's own part of a CT that moves within it. */
+		{ "10.8.0.1", "IP_ADDRESS", "", "10.8.0.1 101\n", NULL },
+		{ "10.8.0.1", "IP_ADDRESS", "", "10.8.0.1\n\n", NULL },
+	};
+	char proc[300];
+
+	(void)state;
+	snprintf(proc, sizeof(proc), "%s/b/proc", ctfix_top);
+	b.proc_vz = proc;
+	ctfix_sh("mkdir b/proc");
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		cleanup(ct_findings_fini) struct ct_findings f = { .n = 0 };
+		cleanup(ct_free) struct ct c;
+		struct ct_want w;
+		struct ct_place p;
+		char want[200];
+
+		make();
+		ctfix_sh("sed -i 's|^IP_ADDRESS=.*|IP_ADDRESS=\"%s\"|' "
+			 "a/etc/vz/conf/101.conf; echo '%s=\"%s\"' "
+			 ">b/etc/vz/conf/777.conf; printf '%s' >b/proc/veip",
+			 t[i].own, t[i].key, t[i].there, t[i].veip);
+		assert_int_equal(KIND->load(&a, "101", &c, &e), 0);
+		on(&b);
+		w = ctfix_want(&c);
+		assert_int_equal(KIND->place(&b, &w, &p, &e), 0);
+		assert_int_equal(KIND->check(&b, &w, &p, &f, &e), 0);
+		assert_int_equal(f.n, t[i].who ? 1 : 0);
+		if (t[i].who) {
+			snprintf(want, sizeof(want),
+				 "the address %s; change it there, or in the "
+				 "container's configuration (--nodeps=ip goes "
+				 "without this check)",
+				 t[i].who);
+			assert_string_equal(f.v[0].text, want);
+			assert_int_equal(f.v[0].code, E_IN_USE);
+		}
+		ct_place_fini(&p);
+	}
+	b.proc_vz = NULL;
+	ctfix_sh("rm -r b/proc b/etc/vz/conf/777.conf");
+}
+
+/* The name is in place as `vzctl set --applyconfig_map name` makes it. */
+static void
+test_applyconfig(void **state)
+{
+	cleanup(ct_free) struct ct c;
+	struct move m = { 0 };
+	char *before, *after;
+
+	(void)state;
+	make();
+	assert_int_equal(KIND->load(&a, "101", &c, &e), 0);
+	on(&b);
+	m.w = ctfix_want(&c);
+	assert_int_equal(KIND->place(&b, &m.w, &m.p, &e), 0);
+	stage(&m);
+	assert_int_equal(run_commit(&m), 0);
+	before = ctfix_sum("%s/b/etc", ctfix_top);
+	ctfix_sh("vzctl set 101 --applyconfig_map name --save");
+	after = ctfix_sum("%s/b/etc", ctfix_top);
+	assert_string_equal(before, after);
+	free(before);
+	free(after);
+	ctfix_sh("rm -rf b/vz/private/* b/etc/vz/names/* b/etc/vz/conf/*");
+	ct_place_fini(&m.p);
+}
+
 static void
 test_place_refused(void **state)
 {
@@ -833,7 +914,7 @@ test_place_refused(void **state)
 	w.new_id = "web";
 	ctfix_err(KIND->place(&b, &w, &p, &e), &e, E_USAGE,
 		  "'web' cannot be a CTID: it is a number from 1 to "
-		  "2147483644");
+		  "2147483644 or, with OpenVZ 7, a UUID");
 	w.new_id = "0";
 	ctfix_err(KIND->place(&b, &w, &p, &e), &e, E_USAGE,
 		  "CT 0 is the host itself, which cannot be moved");
@@ -889,6 +970,8 @@ main(void)
 		cmocka_unit_test(test_commit),
 		cmocka_unit_test(test_commit_named),
 		cmocka_unit_test(test_exists),
+		cmocka_unit_test(test_addresses),
+		cmocka_unit_test(test_applyconfig),
 		cmocka_unit_test(test_place_refused),
 	};
 

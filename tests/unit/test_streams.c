@@ -308,7 +308,7 @@ dying_write(struct bytechan *c, const void *data, size_t len, int64_t ms,
 
 static const struct bytechan_ops dying_ops = { dying_write, temper_service,
 					       temper_wake, temper_eof,
-					       temper_free };
+					       temper_free, NULL };
 
 static struct bytechan *
 dying(struct bytechan *under, unsigned n)
@@ -405,8 +405,8 @@ static struct bytechan *
 stalling(struct bytechan *under, unsigned n)
 {
 	static const struct bytechan_ops ops = { stalling_write, temper_service,
-						 temper_wake, temper_eof,
-						 temper_free };
+						 temper_wake,	 temper_eof,
+						 temper_free,	 NULL };
 
 	return temper_new(&ops, under, n);
 }
@@ -501,9 +501,9 @@ late_eof(struct bytechan *c, struct err *e)
 static struct bytechan *
 late(struct bytechan *under, unsigned n)
 {
-	static const struct bytechan_ops ops = { late_write, late_service,
+	static const struct bytechan_ops ops = { late_write,  late_service,
 						 temper_wake, late_eof,
-						 temper_free };
+						 temper_free, NULL };
 
 	return temper_new(&ops, under, n);
 }

@@ -111,6 +111,8 @@ err_recode(struct err *e, int code, const char *fmt, ...)
 	return code;
 }
 
+static const char unknown[] = "unknown-error";
+
 const char *
 err_name(int code)
 {
@@ -146,13 +148,21 @@ err_name(int code)
 		[-E_START] = "start",
 		[-E_STOP] = "stop",
 		[-E_IN_USE] = "in-use",
+		[-E_QUOTA] = "quota",
+		[-E_PLOOP] = "ploop",
 	};
 	size_t i = (size_t) - (long)code;
 
 	if (code > 0 || i >= sizeof(names) / sizeof(names[0])) {
-		return "unknown-error";
+		return unknown;
 	}
 	return names[i];
+}
+
+bool
+err_known(int code)
+{
+	return err_name(code) != unknown;
 }
 
 void

@@ -11,6 +11,7 @@
 #define BASE_ERR_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Why something failed. The values are internal; exit codes are made from
@@ -47,6 +48,8 @@ enum err_code {
 	E_START = -28,	     /* the container could not be started */
 	E_STOP = -29,	     /* the container could not be stopped */
 	E_IN_USE = -30,	     /* an address of the container is taken */
+	E_QUOTA = -31,	     /* disk quota could not be carried over */
+	E_PLOOP = -32,	     /* the other host has no ploop */
 };
 
 #define ERR_TEXT_MAX 2048
@@ -82,6 +85,9 @@ int err_recode(struct err *e, int code, const char *fmt, ...)
 
 /* The code's name in lower case for logs, "unknown-error" if there is none. */
 const char *err_name(int code);
+
+/* Whether it is one of enum err_code. */
+bool err_known(int code);
 
 /* Forget. */
 void err_clear(struct err *e);

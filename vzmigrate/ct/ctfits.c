@@ -168,12 +168,48 @@ in_openvz(const char *id, const char *dir, const char *tree, void *arg)
 	}
 	path = vzconf_path(&v, id, "", NULL);
 	if (!path ||
-	    io_read_file(AT_FDCWD, path, CT_FILE_MAX, &text, &len, NULL) < 0 ||
-	    shconf_get(text, len, path, s->mac ? "NETIF" : "IP_ADDRESS", id,
-		       &list, NULL) != 1) {
+	    io_read_file(AT_FDCWD, path, CT_FILE_MAX, &text, &len, NULL) < 0) {
 		return 0;
 	}
-	return has_word(s, list) ? found(s, "openvz", id) : 0;
+	/* An address is in either: NETIF="...,ip=10.0.0.1/24,...". */
+	if (shconf_get(text, len, path, "NETIF", id, &list, NULL) == 1 &&
+	    has_word(s, list)) {
+		return found(s, "openvz", id);
+	}
+	free(steal_ptr(&list));
+	return !s->mac &&
+			       shconf_get(text, len, path, "IP_ADDRESS", id,
+					  &list, NULL) == 1 &&
+			       has_word(s, list)
+		       ? found(s, "openvz", id)
+		       : 0;
+}
+
+/* What OpenVZ's kernel routes to containers that are up, whoever made them:
+ * lines "ADDRESS CTID". */
+static bool
+in_veip(const struct search *s)
+{
+	cleanup(free_ptr) char *text = NULL;
+	char path[4096], *save = NULL;
+
+	snprintf(path, sizeof(path), "%s/veip",
+		 s->h->proc_vz ? s->h->proc_vz : "/proc/vz");
+	if (!s->ip ||
+	    io_read_file(AT_FDCWD, path, 16u << 20, &text, NULL, NULL) < 0) {
+		return false;
+	}
+	for (char *line = strtok_r(text, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		char ip[64], id[40];
+
+		if (sscanf(line, "%63s %39s", ip, id) == 2 &&
+		    same_ip(s->ip, ip) &&
+		    !(s->own && strcmp(s->own, id) == 0)) {
+			return found(s, "openvz", id) != 0;
+		}
+	}
+	return false;
 }
 
 static bool
@@ -214,7 +250,7 @@ on_host(const struct search *s)
 static bool
 taken(struct search *s)
 {
-	return on_host(s) || lxc_each(s->h, in_lxc, s) == 1 ||
+	return on_host(s) || in_veip(s) || lxc_each(s->h, in_lxc, s) == 1 ||
 	       openvz_each(s->h, in_openvz, s) == 1;
 }
 

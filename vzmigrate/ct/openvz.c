@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * openvz: containers of OpenVZ's vzctl with the simfs layout, on the source.
+ * openvz: containers of OpenVZ's vzctl, on the source. The private area of a
+ * simfs container is its root file system; that of one with ploop has the disk
+ * images that it is in, which ploop.c knows about.
  *
  * The migration's lock is vzctl's own, so vzctl and the classic vzmigrate
  * stay away meanwhile. It does not outlive our process, though, so a start is
@@ -18,7 +20,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/atomicfile.h"
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/io.h"
@@ -28,8 +29,12 @@
 #include "ct/ctpath.h"
 #include "ct/kinds.h"
 #include "ct/origin.h"
+#include "ct/ploop.h"
 #include "ct/shconf.h"
 #include "ct/vzconf.h"
+#include "ct/vzctl.h"
+#include "ct/vzluggage.h"
+#include "ct/vzreg.h"
 
 static const char *const suffixes[] = { "", VZCONF_BLOCKED, VZCONF_MIGRATED };
 
@@ -47,23 +52,6 @@ find_config(const struct vzconf *v, const char *ctid, enum ct_mark *mark)
 		free(path);
 	}
 	return NULL;
-}
-
-/* Which names there are: bits 1, 2, 4 as in suffixes. */
-static unsigned
-look(const struct vzconf *v, const char *ctid)
-{
-	unsigned bits = 0;
-
-	for (unsigned i = 0; i < 3; i++) {
-		cleanup(free_ptr) char *path =
-			vzconf_path(v, ctid, suffixes[i], NULL);
-
-		if (path && ctpath_type(path)) {
-			bits |= 1u << i;
-		}
-	}
-	return bits;
 }
 
 struct by_path {
@@ -98,7 +86,7 @@ word_to_ctid(const struct ct_host *h, const char *word, struct err *e)
 		}
 		return b.ctid;
 	}
-	if (strspn(word, "0123456789") == strlen(word)) {
+	if (vzconf_is_ctid(word)) {
 		return vzconf_ctid(word, e);
 	}
 	return vzconf_by_name(h, word);
@@ -128,30 +116,6 @@ openvz_probe(const struct ct_host *h, const char *word, struct err *e)
 	return !path ? 0 : mark == CT_RETIRED ? 2 : 1;
 }
 
-/* Refuse a ploop image, by the configuration or by what is there. */
-static int
-check_layout(const struct ct *c, const struct vzconf *v, struct err *e)
-{
-	static const char *const marks[] = { "root.hdd/DiskDescriptor.xml",
-					     "root.hdd" };
-	bool ploop = v->layout && strncmp(v->layout, "ploop", 5) == 0;
-
-	for (size_t i = 0; i < 2 && !ploop; i++) {
-		cleanup(free_ptr) char *p =
-			io_asprintf(e, "%s/%s", c->tree, marks[i]);
-
-		ploop = p && ctpath_type(p) != 0;
-	}
-	if (!ploop) {
-		return 0;
-	}
-	return err_set(e, E_UNSUPPORTED,
-		       "the root file system of container %s is a ploop image "
-		       "in %s, not a plain directory; such a container cannot "
-		       "be moved yet",
-		       c->id, c->tree);
-}
-
 static int
 find_tree(struct ct *c, const struct vzconf *v, struct err *e)
 {
@@ -178,7 +142,7 @@ find_tree(struct ct *c, const struct vzconf *v, struct err *e)
 			       "one",
 			       c->tree, c->id);
 	}
-	return check_layout(c, v, e);
+	return 0;
 }
 
 static int
@@ -253,36 +217,13 @@ load_net(struct ct *c, const char *text, size_t len, struct buf *origin,
 	     p && rc >= 0; p = strtok_r(NULL, " \t,;", &save)) {
 		if (strncmp(p, "mac=", 4) == 0 && p[4]) {
 			rc = origin_put(origin, "mac", NULL, p + 4, e);
+		} else if (strncmp(p, "ip=", 3) == 0 && p[3]) {
+			rc = origin_put(origin, "ip", NULL, p + 3, e);
 		} else if (strncmp(p, "bridge=", 7) == 0 && p[7]) {
 			rc = origin_put(origin, "want", "bridge", p + 7, e);
 		}
 	}
 	return rc < 0 ? rc : 0;
-}
-
-/* Quota and dump: what is left out, told. */
-static int
-note_rest(struct ct *c, const struct vzconf *v, struct err *e)
-{
-	static const char *const quota = "/var/vzquota/quota.";
-	cleanup(free_ptr) char *q = io_asprintf(e, "%s%s", quota, c->id);
-	cleanup(free_ptr) char *d =
-		io_asprintf(e, "%s/Dump.%s", v->dumpdir, c->id);
-	int rc = 0;
-
-	if (!q || !d) {
-		return E_NOMEM;
-	}
-	if (ctpath_type(q)) {
-		rc = ctfile_note(c, e,
-				 "quota file %s is not carried; vzctl makes "
-				 "a new one",
-				 q);
-	}
-	if (rc == 0 && ctpath_type(d)) {
-		rc = ctfile_note(c, e, "dump file %s is not carried", d);
-	}
-	return rc < 0 ? rc : ctfile_note_mounts(c, e);
 }
 
 static int
@@ -295,6 +236,47 @@ read_tag(struct ct *c, const struct vzconf *v, struct err *e)
 		c->tag[strcspn(c->tag, "\n")] = '\0';
 	}
 	return path ? 0 : E_NOMEM;
+}
+
+static int
+openvz_state(const struct ct_host *h, const struct ct *c, enum ct_state *s,
+	     struct err *e)
+{
+	int rc = vzctl_status(c->id, s, NULL, e);
+
+	(void)h;
+	if (rc == 0 && *s == CT_STOPPED && openvzmark_mounted(c)) {
+		*s = CT_MOUNTED;
+	}
+	return rc;
+}
+
+/* The state, which what is beside the tree depends on. A retired one has none;
+ * one that is paused has processes that would never see the order to stop. */
+static int
+load_state(const struct ct_host *h, struct ct *c, struct err *e)
+{
+	int rc = c->mark == CT_RETIRED ? 0 : openvz_state(h, c, &c->state, e);
+
+	return rc < 0 || c->state != CT_FROZEN
+		       ? rc
+		       : err_set(e, E_STATE,
+				 "container %s is paused; resume it first "
+				 "(vzctl start %s)",
+				 c->id, c->id);
+}
+
+/* What there is beside the tree and the configuration, by the layout. */
+static int
+load_beside(struct ct *c, const struct vzconf *v, const char *text, size_t len,
+	    struct buf *origin, struct err *e)
+{
+	if (vzreg_is(c->tree)) {
+		return origin_put(origin, "layout", NULL, "5", e);
+	}
+	return c->mark == CT_RETIRED
+		       ? 0
+		       : vzluggage_facts(c, v, text, len, origin, e);
 }
 
 static int
@@ -317,48 +299,20 @@ load_parts(const struct ct_host *h, struct ct *c, const char *conf,
 	rc = rc < 0 ? rc : load_values(c, text, len, e);
 	rc = rc < 0 ? rc : load_net(c, text, len, &origin, e);
 	rc = rc < 0 ? rc : find_tree(c, &v, e);
+	if (rc == 0 && ctpath_is_dir(c->tree) && ploop_is(v.layout, c->tree)) {
+		rc = ploop_load(c, v.private, text, len, &origin, e);
+	}
 	rc = rc < 0 ? rc : load_actions(c, &v, &origin, e);
-	rc = rc < 0 ? rc : note_rest(c, &v, e);
+	c->mount_root = steal_ptr(&v.root);
+	rc = rc < 0 ? rc : load_state(h, c, e);
+	rc = rc < 0 ? rc : load_beside(c, &v, text, len, &origin, e);
+	rc = rc < 0 ? rc : ctfile_note_mounts(c, e);
 	rc = rc < 0 ? rc : read_tag(c, &v, e);
 	if (rc == 0 && ctpath_is_dir(c->tree)) {
 		rc = origin_put_node(&origin, c->tree, e);
 	}
 	rc = rc < 0 ? rc : ctfits_put(&origin, e);
-	rc = rc < 0 ? rc : origin_finish(c, &origin, e);
-	c->mount_root = steal_ptr(&v.root);
-	return rc;
-}
-
-/* Whether the private area is mounted on VE_ROOT, which vzctl cannot tell
- * once the configuration has another name. */
-static bool
-is_mounted(const struct ct *c)
-{
-	cleanup(free_ptr) char *up = NULL;
-	struct stat a, b;
-
-	if (!c->mount_root || stat(c->mount_root, &a) < 0) {
-		return false;
-	}
-	if (stat(c->tree, &b) == 0 && a.st_dev == b.st_dev &&
-	    a.st_ino == b.st_ino) {
-		return true;
-	}
-	up = io_asprintf(NULL, "%s/..", c->mount_root);
-	return up && stat(up, &b) == 0 && a.st_dev != b.st_dev;
-}
-
-static int
-openvz_state(const struct ct_host *h, const struct ct *c, enum ct_state *s,
-	     struct err *e)
-{
-	int rc = vzconf_status(c->id, s, NULL, e);
-
-	(void)h;
-	if (rc == 0 && *s == CT_STOPPED && is_mounted(c)) {
-		*s = CT_MOUNTED;
-	}
-	return rc;
+	return rc < 0 ? rc : origin_finish(c, &origin, e);
 }
 
 static int
@@ -393,8 +347,8 @@ openvz_load(const struct ct_host *h, const char *word, struct ct *c,
 	if (rc == 0 && c->mark == CT_FREE) {
 		rc = ctholds_ct(h, c, e);
 	}
-	if (rc == 0 && c->mark != CT_RETIRED) {
-		rc = openvz_state(h, c, &c->state, e);
+	if (rc == 0 && c->state == CT_STOPPED) {
+		rc = ploop_idle(c, e);
 	}
 	if (rc < 0) {
 		ct_free(c);
@@ -421,163 +375,6 @@ openvz_unlock(const struct ct_host *h, const struct ct *c, int lockfd)
 	vzlock_release(h, &v, c->id, lockfd);
 }
 
-/* Rename the configuration from one suffix to another; that it was done
- * before is success. `forbid`: bits that must not be there. */
-static int
-step(const struct ct_host *h, const struct ct *c, unsigned from, unsigned to,
-     unsigned forbid, struct err *e)
-{
-	cleanup(vzconf_fini) struct vzconf v = { 0 };
-	char a[64], b[64];
-	unsigned have;
-	int rc = vzconf_load(h, c->id, NULL, 0, &v, e);
-
-	if (rc < 0) {
-		return rc;
-	}
-	snprintf(a, sizeof(a), "%s.conf%s", c->id, suffixes[from]);
-	snprintf(b, sizeof(b), "%s.conf%s", c->id, suffixes[to]);
-	have = look(&v, c->id);
-	if (have & 1u << from) {
-		if (have & forbid) {
-			return err_set(e, E_STATE,
-				       "%s has %s.conf beside %s: it was made "
-				       "again during the migration; remove the "
-				       "one that is not wanted",
-				       v.dir, c->id, from ? a : b);
-		}
-		return ctpath_rename(v.dir, a, b, false, e);
-	}
-	if ((have & 1u << to) && !(have & forbid & ~(1u << to))) {
-		cleanup(close_fd) int fd = ctpath_open_dir(v.dir, e);
-
-		return fd < 0 ? fd : atomicfile_sync_dir(fd, v.dir, e);
-	}
-	return err_set(e, E_STATE, "%s has no %s", v.dir, a);
-}
-
-static int
-openvz_block(const struct ct_host *h, const struct ct *c, struct err *e)
-{
-	return step(h, c, 0, 1, 2, e);
-}
-
-static int
-openvz_unblock(const struct ct_host *h, const struct ct *c, struct err *e)
-{
-	return step(h, c, 1, 0, 1, e);
-}
-
-static int
-openvz_retire(const struct ct_host *h, const struct ct *c, const char *tag,
-	      struct err *e)
-{
-	cleanup(vzconf_fini) struct vzconf v = { 0 };
-	cleanup(free_ptr) char *text = ctfile_session(tag, e);
-	char name[64];
-	int rc = text ? vzconf_load(h, c->id, NULL, 0, &v, e) : E_NOMEM;
-
-	if (rc < 0) {
-		return rc;
-	}
-	snprintf(name, sizeof(name), "%s.conf" VZCONF_SESSION, c->id);
-	/* Before the rename, so that whoever is retired has a session. */
-	rc = ctfile_replace(v.dir, name, text, e);
-	return rc < 0 ? rc : step(h, c, 1, 2, 1, e);
-}
-
-static int
-openvz_unretire(const struct ct_host *h, const struct ct *c, const char *tag,
-		struct err *e)
-{
-	cleanup(vzconf_fini) struct vzconf v = { 0 };
-	char name[64];
-	int rc = vzconf_load(h, c->id, NULL, 0, &v, e);
-	unsigned have = rc == 0 ? look(&v, c->id) : 0;
-
-	snprintf(name, sizeof(name), "%s.conf" VZCONF_SESSION, c->id);
-	/* A crash between unblock and the record of it: it is all done. */
-	if ((have & 1u) && !(have & 2u) &&
-	    !ctfile_session_is(v.dir, name, tag)) {
-		return 0;
-	}
-	/* With both, the migrated one is older than this session. */
-	if (rc == 0 && !(have & 2u)) {
-		rc = step(h, c, 2, 1, 1, e);
-	}
-	return rc < 0 ? rc : ctpath_unlink(v.dir, name, e);
-}
-
-/* Action scripts, name, quota file, then the configuration. */
-static int
-destroy_files(const struct ct_host *h, const struct ct *c,
-	      const struct vzconf *v, struct err *e)
-{
-	char name[64];
-	int rc = 0;
-
-	for (size_t i = 0; vzconf_actions[i] && rc == 0; i++) {
-		snprintf(name, sizeof(name), "%s.%s", c->id, vzconf_actions[i]);
-		rc = ctpath_unlink(v->dir, name, e);
-	}
-	if (rc == 0 && c->name) {
-		cleanup(free_ptr) char *to = vzconf_by_name(h, c->name);
-
-		rc = to && strcmp(to, c->id) == 0
-			     ? ctpath_unlink(v->names, c->name, e)
-			     : 0;
-	}
-	if (rc == 0 && ctpath_is_dir("/var/vzquota")) {
-		snprintf(name, sizeof(name), "quota.%s", c->id);
-		rc = ctpath_unlink("/var/vzquota", name, e);
-	}
-	snprintf(name, sizeof(name), "%s.conf" VZCONF_SESSION, c->id);
-	rc = rc < 0 ? rc : ctpath_unlink(v->dir, name, e);
-	snprintf(name, sizeof(name), "%s.conf" VZCONF_MIGRATED, c->id);
-	return rc < 0 ? rc : ctpath_unlink(v->dir, name, e);
-}
-
-static int
-openvz_destroy(const struct ct_host *h, const struct ct *c, struct err *e)
-{
-	cleanup(vzconf_fini) struct vzconf v = { 0 };
-	const struct ct_file *own = ctfile_find(c->files, c->nfiles, "config");
-	unsigned have;
-	int rc = vzconf_load(h, c->id, own ? (char *)own->data : NULL,
-			     own ? own->len : 0, &v, e);
-
-	if (rc < 0) {
-		return rc;
-	}
-	have = look(&v, c->id);
-	if (!have && !ctpath_type(c->tree)) {
-		return 0;
-	}
-	if (have != 4u) {
-		return err_set(e, E_STATE,
-			       "container %s is not moved away, so it is not "
-			       "destroyed",
-			       c->id);
-	}
-	if (is_mounted(c)) {
-		return err_set(e, E_STATE,
-			       "container %s is mounted on %s, so it is not "
-			       "destroyed; unmount it",
-			       c->id, c->mount_root);
-	}
-	rc = ctholds_ct(h, c, e);
-	rc = rc < 0 ? rc : ctpath_remove_tree(c->tree, e);
-	/* private/101 may be a symlink to where the tree was. */
-	if (rc == 0 && v.private && ctpath_type(v.private) == S_IFLNK &&
-	    unlink(v.private) < 0) {
-		rc = err_sys(e, errno, "cannot remove %s", v.private);
-	}
-	if (rc == 0 && c->mount_root) {
-		rmdir(c->mount_root);
-	}
-	return rc < 0 ? rc : destroy_files(h, c, &v, e);
-}
-
 int
 openvz_each(const struct ct_host *h, kinds_each_fn *fn, void *arg)
 {
@@ -594,14 +391,12 @@ openvz_each(const struct ct_host *h, kinds_each_fn *fn, void *arg)
 		cleanup(free_ptr) char *ctid = NULL;
 		cleanup(free_ptr) char *path = NULL;
 		cleanup(free_ptr) char *text = NULL;
-		size_t n = strspn(de->d_name, "0123456789"), len = 0;
+		const char *dot = strstr(de->d_name, ".conf");
+		size_t len = 0;
 		enum ct_mark mark;
 
-		if (n == 0 || n > 10 ||
-		    strncmp(de->d_name + n, ".conf", 5) != 0) {
-			continue;
-		}
-		path = strndup(de->d_name, n);
+		path = dot ? strndup(de->d_name, (size_t)(dot - de->d_name))
+			   : NULL;
 		ctid = path ? vzconf_ctid(path, NULL) : NULL;
 		free(steal_ptr(&path));
 		path = ctid ? find_config(&any, ctid, &mark) : NULL;
@@ -628,15 +423,16 @@ const struct ct_kind openvz_kind = {
 	.lock = openvz_lock,
 	.unlock = openvz_unlock,
 	.state = openvz_state,
-	.block = openvz_block,
-	.unblock = openvz_unblock,
-	.retire = openvz_retire,
-	.unretire = openvz_unretire,
+	.block = openvzmark_block,
+	.unblock = openvzmark_unblock,
+	.retire = openvzmark_retire,
+	.unretire = openvzmark_unretire,
 	.life = openvzrun_life,
 	.stop = openvzrun_stop,
 	.start = openvzrun_start,
 	.stop_first = true,
-	.destroy = openvz_destroy,
+	.images = ploop_images,
+	.destroy = openvzmark_destroy,
 	.place = openvzdst_place,
 	.check = openvzdst_check,
 	.commit = openvzdst_commit,

@@ -22,8 +22,12 @@
 #include "ct/ctholds.h"
 #include "ct/ctpath.h"
 #include "ct/origin.h"
+#include "ct/ploop.h"
 #include "ct/shconf.h"
 #include "ct/vzconf.h"
+#include "ct/vzctl.h"
+#include "ct/vzluggage.h"
+#include "ct/vzreg.h"
 
 /* What commit and uncommit work with. */
 struct plan {
@@ -36,6 +40,7 @@ struct plan {
 	char *mark_text;   /* the staging area */
 	char *target;	   /* what the name's link points to */
 	struct buf config; /* the configuration to write */
+	bool registers;	   /* one of OpenVZ 7 */
 };
 
 static void
@@ -117,7 +122,8 @@ openvzdst_place(const struct ct_host *h, const struct ct_want *w,
 		return why.code ? err_set(e, why.code, "%s", why.text)
 				: err_set(e, E_USAGE,
 					  "'%s' cannot be a CTID: it is a "
-					  "number from 1 to %u",
+					  "number from 1 to %u or, with OpenVZ "
+					  "7, a UUID",
 					  want_id(w), VZCONF_CTID_MAX);
 	}
 	rc = name && !vzconf_name_ok(name)
@@ -150,7 +156,7 @@ check_in_way(const struct vzconf *v, const struct ct_place *p,
 	enum ct_state s;
 
 	if (c && tree) {
-		bool up = vzconf_status(p->id, &s, NULL, NULL) == 0 &&
+		bool up = vzctl_status(p->id, &s, NULL, NULL) == 0 &&
 			  s == CT_RUNNING;
 
 		ct_finding_add(f, E_EXISTS, false,
@@ -213,6 +219,42 @@ check_lock(const struct ct_host *h, const struct vzconf *v,
 	}
 }
 
+static bool
+of_openvz7(const struct ct_want *w)
+{
+	cleanup(free_ptr) char *layout = origin_get(w, "layout", 0);
+
+	return layout != NULL;
+}
+
+/* Whether vzctl here can run a container of that layout. */
+static void
+check_version(const struct ct_want *w, const struct ct_place *p,
+	      struct ct_findings *f)
+{
+	struct err why = { 0 };
+	int major = vzctl_major(&why);
+
+	if (major < 0) {
+		ct_finding_add(f, E_CONFIG, false, "%s", why.text);
+	} else if (of_openvz7(w) && major < VZCTL_OPENVZ7) {
+		ct_finding_add(f, E_UNSUPPORTED, false,
+			       "the container has the layout of OpenVZ 7, "
+			       "which vzctl %d on the destination does not "
+			       "know",
+			       major);
+	} else if (!of_openvz7(w) && major >= VZCTL_OPENVZ7) {
+		ct_finding_add(f, E_UNSUPPORTED, false,
+			       "the container has the layout of OpenVZ before "
+			       "7, which OpenVZ 7 does not run");
+	} else if (major < VZCTL_OPENVZ7 && strchr(p->id, '-')) {
+		ct_finding_add(f, E_USAGE, false,
+			       "%s cannot be a CTID there: vzctl %d takes "
+			       "numbers only; choose one with --new-id",
+			       p->id, major);
+	}
+}
+
 int
 openvzdst_check(const struct ct_host *h, const struct ct_want *w,
 		const struct ct_place *p, struct ct_findings *f, struct err *e)
@@ -233,15 +275,19 @@ openvzdst_check(const struct ct_host *h, const struct ct_want *w,
 		ct_finding_add(f, E_CONFIG, false,
 			       "vzctl is not installed on the destination "
 			       "(package vzctl of OpenVZ)");
+	} else {
+		check_version(w, p, f);
 	}
 	if (!ctpath_is_dir(v.dir)) {
 		ct_finding_add(f, E_CONFIG, false,
 			       "there is no directory %s on the destination",
 			       v.dir);
 	}
+	ploop_check(w, f);
 	check_in_way(&v, p, f);
 	check_name(h, &v, p, f);
 	check_lock(h, &v, p, f);
+	vzluggage_check(w, p, &v, f);
 	if (origin_is_above(w, p->tree)) {
 		ct_finding_add(f, E_USAGE, false,
 			       "%s is the container's own private area, or "
@@ -259,7 +305,7 @@ plan_config(struct plan *m, struct err *e)
 	const char *text = f ? (const char *)f->data : NULL;
 	cleanup(free_ptr) char *veid = NULL;
 	cleanup(free_ptr) char *layout = NULL;
-	struct shconf_edit ed[5];
+	struct shconf_edit ed[6];
 	size_t n = 0;
 	int rc;
 
@@ -273,10 +319,12 @@ plan_config(struct plan *m, struct err *e)
 		ed[n++] = (struct shconf_edit){ "NAME", w->new_name };
 	}
 	rc = shconf_get(text, f->len, m->conf, "VE_LAYOUT", NULL, &layout, e);
-	if (rc == 0) {
+	if (rc == 0 && !m->registers) {
 		/* vzctl writes it at the first start; then the file would not
 		 * be known as ours any more. */
-		ed[n++] = (struct shconf_edit){ "VE_LAYOUT", "simfs" };
+		ed[n++] = (struct shconf_edit){ "VE_LAYOUT",
+						ploop_wanted(w) ? "ploop"
+								: "simfs" };
 	}
 	rc = rc < 0 ? rc
 		    : shconf_get(text, f->len, m->conf, "VEID", NULL, &veid, e);
@@ -285,6 +333,9 @@ plan_config(struct plan *m, struct err *e)
 	}
 	if (rc == 1 && w->new_id) {
 		ed[n++] = (struct shconf_edit){ "VEID", m->p->id };
+	}
+	if (m->registers && w->new_id && strchr(m->p->id, '-')) {
+		ed[n++] = (struct shconf_edit){ "UUID", m->p->id };
 	}
 	return shconf_edit(text, f->len, ed, n, &m->config, e);
 }
@@ -295,7 +346,9 @@ plan_init(struct plan *m, const struct ct_host *h, const struct ct_want *w,
 {
 	int rc;
 
-	*m = (struct plan){ .w = w, .p = p, .staged = staged };
+	*m = (struct plan){
+		.w = w, .p = p, .staged = staged, .registers = of_openvz7(w)
+	};
 	buf_init(&m->config, 2 * CT_FILE_MAX);
 	rc = vzconf_load(h, p->id, NULL, 0, &m->v, e);
 	if (rc < 0) {
@@ -314,7 +367,9 @@ plan_init(struct plan *m, const struct ct_host *h, const struct ct_want *w,
 static bool
 has_our_config(const struct plan *m)
 {
-	return ctfile_same(m->v.dir, m->conf, m->config.data, m->config.len);
+	return m->registers ? vzreg_known(&m->v, m->p->id, m->p->tree)
+			    : ctfile_same(m->v.dir, m->conf, m->config.data,
+					  m->config.len);
 }
 
 static int
@@ -390,11 +445,48 @@ make_name(const struct ct_host *h, const struct plan *m, struct err *e)
 	return fsync(fd) < 0 ? err_sys(e, errno, "%s", m->v.names) : 0;
 }
 
+/* The tree is in its place: what belongs beside it, the configuration last. */
 static int
-commit_locked(const struct ct_host *h, const struct plan *m, struct err *e)
+put_beside(const struct ct_host *h, const struct plan *m, struct err *e)
 {
 	const struct ct_file *like =
 		ctfile_find(m->w->files, m->w->nfiles, "config");
+	int rc;
+
+	if (m->registers) {
+		return vzreg_register(&m->v, m->p, &m->config, like, e);
+	}
+	rc = vzluggage_take(m->w, m->p, &m->v, e);
+	rc = rc < 0 ? rc : actions(m, true, e);
+	rc = rc < 0 ? rc : make_name(h, m, e);
+	rc = rc < 0 ? rc
+		    : ctfile_write(m->v.dir, m->conf, m->config.data,
+				   m->config.len, like, e);
+	return rc < 0 ? rc : vzluggage_done(m->w, m->p, e);
+}
+
+/* And away again, the configuration first. */
+static int
+remove_beside(const struct ct_host *h, const struct plan *m, struct err *e)
+{
+	int rc;
+
+	if (m->registers) {
+		return vzreg_unregister(&m->v, m->p, e);
+	}
+	rc = ctpath_unlink(m->v.dir, m->conf, e);
+	if (rc == 0 && m->p->name && is_our_name(h, m)) {
+		rc = ctpath_unlink(m->v.names, m->p->name, e);
+	}
+	rc = rc < 0 ? rc : actions(m, false, e);
+	return rc < 0 || !ctpath_is_dir(m->p->tree)
+		       ? rc
+		       : vzluggage_back(m->w, m->p, &m->v, e);
+}
+
+static int
+commit_locked(const struct ct_host *h, const struct plan *m, struct err *e)
+{
 	cleanup(free_ptr) char *up = strdup(m->p->tree);
 	int rc;
 
@@ -406,6 +498,7 @@ commit_locked(const struct ct_host *h, const struct plan *m, struct err *e)
 				     ctpath_is_dir(m->p->tree)
 			     ? 0
 			     : err_set(e, E_EXISTS, "%s exists", m->target);
+		rc = rc < 0 ? rc : vzluggage_done(m->w, m->p, e);
 		return rc < 0 ? rc : ctpath_unlink(m->v.dir, m->mark, e);
 	}
 	*strrchr(up, '/') = '\0';
@@ -413,12 +506,13 @@ commit_locked(const struct ct_host *h, const struct plan *m, struct err *e)
 	if (rc == 0 && *up && !ctpath_is_dir(up)) {
 		rc = io_mkdirs(up, 0755, e);
 	}
+	if (rc == 0) {
+		rc = ploop_settle(
+			m->w, m->p->tree,
+			ctpath_type(m->staged) ? m->staged : m->p->tree, e);
+	}
 	rc = rc < 0 ? rc : ctpath_move(m->staged, m->p->tree, e);
-	rc = rc < 0 ? rc : actions(m, true, e);
-	rc = rc < 0 ? rc : make_name(h, m, e);
-	rc = rc < 0 ? rc
-		    : ctfile_write(m->v.dir, m->conf, m->config.data,
-				   m->config.len, like, e);
+	rc = rc < 0 ? rc : put_beside(h, m, e);
 	return rc < 0 ? rc : ctpath_unlink(m->v.dir, m->mark, e);
 }
 
@@ -449,11 +543,8 @@ uncommit_locked(const struct ct_host *h, const struct plan *m, struct err *e)
 			       "%s was changed since, so it is left as it is",
 			       m->target);
 	}
-	rc = ctpath_unlink(m->v.dir, m->conf, e);
-	if (rc == 0 && m->p->name && is_our_name(h, m)) {
-		rc = ctpath_unlink(m->v.names, m->p->name, e);
-	}
-	rc = rc < 0 ? rc : actions(m, false, e);
+	rc = m->registers ? 0 : vzluggage_untouched(m->w, m->p, &m->v, e);
+	rc = rc < 0 ? rc : remove_beside(h, m, e);
 	if (rc == 0 && !ctpath_type(m->staged)) {
 		rc = ctpath_move(m->p->tree, m->staged, e);
 	}

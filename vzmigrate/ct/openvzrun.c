@@ -11,46 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/child.h"
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "ct/vzconf.h"
+#include "ct/vzctl.h"
 
 #define HURRY_MS 60000
 #define START_MS 300000 /* quota and network scripts */
-
-static int
-vzctl(const char *cmd, const char *ctid, const char *option, int64_t ms,
-      struct child_result *r, struct err *e)
-{
-	const char *const argv[] = { "vzctl", "--skiplock", cmd,
-				     ctid,    option,	    NULL };
-	int rc = child_run(
-		&(struct child_cmd){ .argv = argv, .timeout_ms = ms }, r, e);
-
-	return rc == E_NOT_FOUND ? err_set(e, E_CONFIG,
-					   "vzctl is not installed here "
-					   "(package vzctl of OpenVZ)")
-				 : rc;
-}
-
-static const char *
-last_words(struct child_result *r)
-{
-	char *text = buf_cstr(&r->err_out, NULL), *line;
-
-	if (!text || !*text) {
-		text = buf_cstr(&r->out, NULL);
-	}
-	if (!text) {
-		return "";
-	}
-	for (char *end = text + strlen(text); end > text && end[-1] == '\n';) {
-		*--end = '\0';
-	}
-	line = strrchr(text, '\n');
-	return line ? line + 1 : text;
-}
 
 static int
 look(const struct ct *c, enum ct_state *s, struct err *e)
@@ -76,14 +43,14 @@ order(const struct ct *c, const char *cmd, const char *option, int64_t ms,
       enum ct_state *s, struct err *e)
 {
 	cleanup(child_result_fini) struct child_result r = { 0 };
-	int rc = vzctl(cmd, c->id, option, ms, &r, e);
+	int rc = vzctl_run(cmd, c->id, option, ms, &r, e);
 
 	if (rc < 0 && rc != E_TIMEOUT) {
 		return rc;
 	}
 	err_clear(e);
 	if (r.status != 0) {
-		log_info("vzctl %s %s: %s", cmd, c->id, last_words(&r));
+		log_info("vzctl %s %s: %s", cmd, c->id, vzctl_last_words(&r));
 	}
 	return look(c, s, e);
 }
@@ -131,7 +98,7 @@ openvzrun_start(const struct ct_host *h, const struct ct *c, enum ct_state to,
 	if (rc < 0 || s == to || s == CT_RUNNING) {
 		return rc;
 	}
-	rc = vzctl(cmd, c->id, NULL, START_MS, &r, e);
+	rc = vzctl_run(cmd, c->id, NULL, START_MS, &r, e);
 	if (rc == E_TIMEOUT) {
 		return err_recode(e, E_START, "vzctl %s %s", cmd, c->id);
 	}
@@ -139,5 +106,5 @@ openvzrun_start(const struct ct_host *h, const struct ct *c, enum ct_state to,
 		       ? rc
 		       : err_set(e, E_START,
 				 "vzctl %s %s failed with code %d: %s", cmd,
-				 c->id, r.status, last_words(&r));
+				 c->id, r.status, vzctl_last_words(&r));
 }

@@ -6,12 +6,18 @@
  *	boot	the source's boot id (is it this very machine?)
  *	node	device:inode of the tree, decimal
  *	dir	the container's directory, as spelled and as resolved
- *	tree	the tree, as spelled and as resolved
+ *	tree	the tree, as spelled and as resolved (openvz: resolved first,
+ *		and only with ploop)
+ *	ploop	the directory of a ploop disk, below the tree
  *	mode	the directory's mode (octal), uid, gid
  *	cgroup	"v1", "v2", "hybrid"
  *	runtime	"lxc 5.0.2"
  *	idmap	"u 0 100000 65536", as lxc.idmap has it
  *	mac, ip	of the container's network; an address may have /LENGTH
+ *	layout	openvz: set for one of OpenVZ 7
+ *	dump	openvz, suspended: which dump the tree carries (vzluggage)
+ *	cpt	openvz: the version of that dump, by vzcptcheck
+ *	quota	openvz: set where the tree may carry limits of its users
  *	need	WHAT PATH: something shared that has to be there as well
  *	want	the same, where only a start without it would be poorer
  */

@@ -71,7 +71,7 @@ next_line(const char *p, const char *end, struct line *l)
 }
 
 /* How a raw value ended. */
-enum raw { RAW_OK, RAW_SHELL, RAW_QUOTE, RAW_EXTRA };
+enum raw { RAW_OK, RAW_SHELL, RAW_QUOTE, RAW_EXTRA, RAW_GOES_ON };
 
 /* Handle the $ at *p: the VEID, or something only a shell can do. */
 static enum raw
@@ -123,11 +123,13 @@ unquote(const char *p, const char *end, const char *veid, struct buf *out)
 			quote = *p++;
 		} else if (*p == '$') {
 			rc = dollar(&p, end, veid, out);
+		} else if (*p == '\\' && quote != '\'' && p + 1 == end) {
+			rc = RAW_GOES_ON;
 		} else if (quote != '\'' &&
 			   (*p == '`' || (!quote && strchr("&|()<>", *p)))) {
 			rc = RAW_SHELL;
 		} else {
-			if (*p == '\\' && quote != '\'' && p + 1 < end &&
+			if (*p == '\\' && quote != '\'' &&
 			    (!quote || strchr("\"\\$`", p[1]))) {
 				p++;
 			}
@@ -160,6 +162,11 @@ line_value(const struct line *l, const char *name, const char *veid,
 		return err_set(e, E_CONFIG,
 			       "%s: there is text behind the value of %.*s, "
 			       "which vzctl takes for a part of it; remove it",
+			       name, (int)l->keylen, l->key);
+	case RAW_GOES_ON:
+		return err_set(e, E_CONFIG,
+			       "%s: %.*s ends with a backslash: a shell would "
+			       "go on in the next line, vzctl does not",
 			       name, (int)l->keylen, l->key);
 	case RAW_OK:
 		break;

@@ -18,7 +18,8 @@
  * is). Returns 1 with a heap string, 0 where it is not set, E_CONFIG where it
  * is set twice to different values (vzctl takes the first, shell scripts the
  * last), is followed by text that vzctl takes for a part of it, needs a
- * shell, lacks a quote, or the text has a NUL byte. `name` is
+ * shell, lacks a quote, goes on in the next line for a shell alone, or the
+ * text has a NUL byte. `name` is
  * for errors.
  */
 int shconf_get(const char *text, size_t len, const char *name, const char *key,

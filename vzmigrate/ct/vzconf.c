@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * vzconf: reads OpenVZ's configuration and asks vzctl for the state.
+ * vzconf: reads OpenVZ's configuration.
  */
 #include "ct/vzconf.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,12 +13,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/child.h"
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "ct/ctpath.h"
 #include "ct/kinds.h"
 #include "ct/shconf.h"
+#include "ct/vzreg.h"
 
 #define VZ_CONF "/etc/vz/vz.conf"
 #define DEFAULT_DUMPDIR "/vz/dump"
@@ -166,13 +167,59 @@ openvz_base(const struct ct_host *h)
 	return steal_ptr(&v.private);
 }
 
+#define UUID_LEN 36
+
+/* The UUID in `word` to `out`, in lower case; braces around it go. */
+static bool
+uuid(const char *word, char out[UUID_LEN + 1])
+{
+	size_t n = strlen(word);
+
+	if (n == UUID_LEN + 2 && word[0] == '{' && word[n - 1] == '}') {
+		word++;
+		n -= 2;
+	}
+	if (n != UUID_LEN) {
+		return false;
+	}
+	for (size_t i = 0; i < n; i++) {
+		bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+		unsigned char ch = (unsigned char)word[i];
+
+		if (dash ? ch != '-' : !isxdigit(ch)) {
+			return false;
+		}
+		out[i] = (char)tolower(ch);
+	}
+	out[n] = '\0';
+	return true;
+}
+
+static bool
+number(const char *word)
+{
+	return *word && strspn(word, "0123456789") == strlen(word);
+}
+
+bool
+vzconf_is_ctid(const char *word)
+{
+	char text[UUID_LEN + 1];
+
+	return number(word) || uuid(word, text);
+}
+
 char *
 vzconf_ctid(const char *word, struct err *e)
 {
+	char text[UUID_LEN + 1];
 	unsigned long n;
 	char *end;
 
-	if (!*word || strspn(word, "0123456789") != strlen(word)) {
+	if (uuid(word, text)) {
+		return io_asprintf(e, "%s", text);
+	}
+	if (!number(word)) {
 		return NULL;
 	}
 	errno = 0;
@@ -202,9 +249,8 @@ vzconf_name_ok(const char *name)
 			return false;
 		}
 	}
-	/* A number would be taken for a CTID. */
 	return n > 0 && n <= NAME_MAX && strcmp(name, ".") != 0 &&
-	       strcmp(name, "..") != 0 && strspn(name, "0123456789") != n &&
+	       strcmp(name, "..") != 0 && !vzconf_is_ctid(name) &&
 	       name[0] != '-';
 }
 
@@ -227,6 +273,9 @@ vzconf_by_name(const struct ct_host *h, const char *name)
 	to[n] = '\0';
 	base = strrchr(to, '/');
 	base = base ? base + 1 : to;
+	if (strcmp(base, VZREG_CONF) == 0) {
+		return vzreg_ctid(link, name);
+	}
 	dot = strrchr(base, '.');
 	if (!dot || strcmp(dot, ".conf") != 0) {
 		return NULL;
@@ -235,64 +284,32 @@ vzconf_by_name(const struct ct_host *h, const char *name)
 	return vzconf_ctid(base, NULL);
 }
 
+int
+vzconf_value(const struct vzconf *v, const char *ctid, const char *own,
+	     size_t own_len, const char *key, char **value, struct err *e)
+{
+	cleanup(free_ptr) char *text = NULL;
+	char name[64];
+	size_t len;
+	int rc = 0;
+
+	snprintf(name, sizeof(name), "%s.conf", ctid);
+	if (own) {
+		rc = shconf_get(own, own_len, name, key, ctid, value, e);
+	}
+	if (rc == 0) {
+		rc = io_read_file(AT_FDCWD, v->file, CT_FILE_MAX, &text, &len,
+				  e);
+		rc = rc < 0 ? rc
+			    : shconf_get(text, len, v->file, key, ctid, value,
+					 e);
+	}
+	return rc;
+}
+
 char *
 vzconf_path(const struct vzconf *v, const char *ctid, const char *suffix,
 	    struct err *e)
 {
 	return io_asprintf(e, "%s/%s.conf%s", v->dir, ctid, suffix);
-}
-
-/* "CTID 101 exist unmounted down [suspended]" */
-static int
-parse_status(const char *out, const char *ctid, enum ct_state *s, bool *known,
-	     struct err *e)
-{
-	char id[16], exist[16], mounted[16], run[16], dump[16] = "";
-	int n = sscanf(out, "CTID %15s %15s %15s %15s %15s", id, exist, mounted,
-		       run, dump);
-
-	if (n < 4 || strcmp(id, ctid) != 0 ||
-	    (strcmp(exist, "exist") != 0 && strcmp(exist, "deleted") != 0) ||
-	    (strcmp(mounted, "mounted") != 0 &&
-	     strcmp(mounted, "unmounted") != 0) ||
-	    (strcmp(run, "running") != 0 && strcmp(run, "down") != 0)) {
-		return err_set(e, E_CONFIG,
-			       "vzctl status says '%.*s' of container %s",
-			       (int)strcspn(out, "\n"), out, ctid);
-	}
-	*s = strcmp(run, "running") == 0       ? CT_RUNNING
-	     : strcmp(dump, "suspended") == 0  ? CT_SUSPENDED
-	     : strcmp(mounted, "mounted") == 0 ? CT_MOUNTED
-					       : CT_STOPPED;
-	if (known) {
-		*known = strcmp(exist, "exist") == 0;
-	}
-	return 0;
-}
-
-int
-vzconf_status(const char *ctid, enum ct_state *s, bool *known, struct err *e)
-{
-	const char *const argv[] = { "vzctl", "status", ctid, NULL };
-	cleanup(child_result_fini) struct child_result r = { 0 };
-	int rc = child_run(&(struct child_cmd){ .argv = argv }, &r, e);
-
-	if (rc == E_NOT_FOUND) {
-		return err_set(e, E_CONFIG,
-			       "vzctl is not installed here (package vzctl of "
-			       "OpenVZ)");
-	}
-	if (rc < 0) {
-		return rc;
-	}
-	if (r.status != 0) {
-		char *text = buf_cstr(&r.err_out, NULL);
-
-		return err_set(e, E_CONFIG,
-			       "vzctl status %s failed with code %d: %.*s",
-			       ctid, r.status,
-			       text ? (int)strcspn(text, "\n") : 0,
-			       text ? text : "");
-	}
-	return parse_status(buf_cstr(&r.out, NULL), ctid, s, known, e);
 }

@@ -43,16 +43,26 @@ void vzconf_fini(struct vzconf *v);
 /* Whether there is a vz.conf. */
 bool vzconf_here(const struct ct_host *h);
 
-/* The canonical decimal CTID of `word`; NULL where it is none. Heap. E_USAGE
- * for 0 and what is out of range. */
+/* Whether `word` is a CTID by its form: a number, or (OpenVZ 7) a UUID, in
+ * braces or not. */
+bool vzconf_is_ctid(const char *word);
+
+/* The canonical CTID of `word`, decimal or in lower case without braces; NULL
+ * where it is none. Heap. E_USAGE for 0 and what is out of range. */
 char *vzconf_ctid(const char *word, struct err *e);
 
-/* The CTID that the name points to (names/NAME is a symlink to CTID.conf);
- * NULL where there is no such link. Heap. */
+/* The CTID that the name points to (names/NAME is a symlink to CTID.conf, or
+ * with OpenVZ 7 to the ve.conf that has it); NULL where there is no such link.
+ * Heap. */
 char *vzconf_by_name(const struct ct_host *h, const char *name);
 
 /* Whether vzctl would take it as a name. */
 bool vzconf_name_ok(const char *name);
+
+/* The value of `key` in the container's own configuration (may be NULL), else
+ * in vz.conf. As shconf_get. */
+int vzconf_value(const struct vzconf *v, const char *ctid, const char *own,
+		 size_t own_len, const char *key, char **value, struct err *e);
 
 /* "DIR/CTID.conf" + suffix; heap. */
 char *vzconf_path(const struct vzconf *v, const char *ctid, const char *suffix,
@@ -74,10 +84,20 @@ int vzlock_try(const struct ct_host *h, const struct vzconf *v,
 void vzlock_release(const struct ct_host *h, const struct vzconf *v,
 		    const char *ctid, int fd);
 
-/* `vzctl status`; `known` (may be NULL) tells whether it says "exist".
- * E_CONFIG without vzctl. */
-int vzconf_status(const char *ctid, enum ct_state *s, bool *known,
-		  struct err *e);
+/* The kind's rows for the source's marks (openvzmark.c). */
+int openvzmark_block(const struct ct_host *h, const struct ct *c,
+		     struct err *e);
+int openvzmark_unblock(const struct ct_host *h, const struct ct *c,
+		       struct err *e);
+int openvzmark_retire(const struct ct_host *h, const struct ct *c,
+		      const char *tag, struct err *e);
+int openvzmark_unretire(const struct ct_host *h, const struct ct *c,
+			const char *tag, struct err *e);
+int openvzmark_destroy(const struct ct_host *h, const struct ct *c,
+		       struct err *e);
+/* Whether the private area is mounted on VE_ROOT, which vzctl cannot tell
+ * once the configuration has another name. */
+bool openvzmark_mounted(const struct ct *c);
 
 /* The kind's rows for one that is up (openvzrun.c). */
 int openvzrun_life(const struct ct_host *h, const struct ct *c,

@@ -32,13 +32,14 @@ src_life(const struct src *m, struct ct_life *l, struct err *e)
 int
 src_may_move(const struct src *m, enum ct_state s, struct err *e)
 {
-	if (s == CT_STOPPED || (ct_state_is_up(s) && m->kind->stop)) {
+	/* The kind carries the dump of one that is suspended. */
+	if (s == CT_STOPPED || s == CT_SUSPENDED ||
+	    (ct_state_is_up(s) && m->kind->stop)) {
 		return 0;
 	}
 	return err_set(e, E_STATE,
-		       "%s is %s: %s first, this cannot be carried over",
-		       m->ct.id, ct_state_name(s),
-		       s == CT_SUSPENDED ? "resume it" : "stop it");
+		       "%s is %s: stop it first, this cannot be carried over",
+		       m->ct.id, ct_state_name(s));
 }
 
 static int

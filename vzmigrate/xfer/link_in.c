@@ -67,7 +67,7 @@ remote_code(uint32_t raw)
 {
 	int32_t code = (int32_t)raw;
 
-	return code <= E_NOMEM && code >= E_STOP ? code : E_REMOTE;
+	return code <= E_NOMEM && err_known(code) ? code : E_REMOTE;
 }
 
 static void
@@ -227,6 +227,10 @@ static int
 in_frame(struct link *l, const struct frame_header *h, const uint8_t *p,
 	 struct err *e)
 {
+	if (!l->control && (h->type == FRAME_LOG || h->type == FRAME_FAULT)) {
+		return err_set(e, E_PROTOCOL,
+			       "frame of type %u on a data stream", h->type);
+	}
 	switch (h->type) {
 	case FRAME_KEEPALIVE:
 		return 0;
