@@ -362,7 +362,8 @@ interrupted()
 	for f in x y; do
 		file t_$f <<<"test_1() { : >'$TEST_TMP/$f'; sleep 1000; }"
 	done
-	env -u RUN_TMP "$TEST_TMP/top/tests/run" --jobs 2 \
+	# Whoever is killed leaves its directory behind: here it goes with ours.
+	TMPDIR=$TEST_TMP env -u RUN_TMP "$TEST_TMP/top/tests/run" --jobs 2 \
 		>"$TEST_TMP/out" 2>&1 &
 	wait_until 20 test -e "$TEST_TMP/x"
 	wait_until 20 test -e "$TEST_TMP/y"

@@ -689,6 +689,39 @@ test_proxy_command()
 	assert_exit 109 probe there true
 }
 
+# All that a short command says and its end come in one piece with the answer
+# to the request, before anybody can have asked for it.
+test_output_comes_early()
+{
+	usual
+	CONFIG=$TEST_TMP/config
+	cat >"$CONFIG" <<-END
+	Host there
+	  HostName 127.0.0.1
+	  Port $PORT
+	  IdentityFile $SD/id
+	  ProxyCommand python3 $TEST_TMP/lumps %h %p
+	END
+	cat >"$TEST_TMP/lumps" <<-'END'
+	import os, select, socket, sys, time
+	s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+	while True:
+	    r = select.select([0, s], [], [])[0]
+	    if 0 in r:
+	        d = os.read(0, 65536)
+	        if not d: break
+	        s.sendall(d)
+	    elif s in r:
+	        time.sleep(0.2)
+	        d = s.recv(65536)
+	        if not d: break
+	        while d: d = d[os.write(1, d):]
+	END
+	assert_exit 5 probe there 'echo out; echo err >&2; exit 5' </dev/null
+	assert_eq out "$(cat "$OUT")"
+	assert_match '^err$' "$ERR"
+}
+
 test_jump_host_100_mb()
 {
 	usual

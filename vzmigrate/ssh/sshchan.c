@@ -43,6 +43,7 @@ struct sshchan {
 	struct ssh_channel_callbacks_struct cb;
 	struct ssh_counter_struct wire; /* libssh counts the socket's bytes */
 	struct buf early;		/* stdout before on_data was set */
+	struct buf early_err;		/* stderr likewise */
 	bool in_event;			/* the session was added to ev */
 	bool delivered;			/* on_data was called */
 	bool woken;			/* the eventfd fired */
@@ -85,11 +86,12 @@ on_data(ssh_session s, ssh_channel ch, void *data, uint32_t len, int is_stderr,
 
 	(void)s;
 	(void)ch;
-	if (is_stderr) {
-		if (c->base.on_stderr) {
-			c->base.on_stderr(data, len, c->base.arg);
-		}
-	} else if (len) {
+	if (is_stderr && c->base.on_stderr) {
+		c->base.on_stderr(data, len, c->base.arg);
+	} else if (is_stderr && !c->base.on_data) {
+		/* What does not fit is lost: it explains, no more. */
+		buf_append(&c->early_err, data, len, NULL);
+	} else if (!is_stderr && len) {
 		deliver(c, data, len);
 	}
 	return (int)len;
@@ -238,6 +240,12 @@ turn(struct sshchan *c, int64_t ms, struct err *e)
 static int
 deliver_early(struct sshchan *c)
 {
+	if (c->early_err.len && c->base.on_stderr) {
+		c->base.on_stderr(c->early_err.data, c->early_err.len,
+				  c->base.arg);
+		buf_fini(&c->early_err);
+		buf_init(&c->early_err, EARLY_MAX);
+	}
 	if (c->early.len == 0 || !c->base.on_data) {
 		return 0;
 	}
@@ -413,6 +421,7 @@ chan_send_eof(struct bytechan *base, struct err *e)
 {
 	struct sshchan *c = (struct sshchan *)base;
 
+	deliver_early(c);
 	if (dead(c)) {
 		return ended(c, e);
 	}
@@ -442,6 +451,7 @@ chan_free(struct bytechan *base)
 	ssh_set_counters(c->s, NULL, NULL);
 	close_fd(&c->wakefd);
 	buf_fini(&c->early);
+	buf_fini(&c->early_err);
 	free(c);
 }
 
@@ -549,6 +559,7 @@ sshchan_open(const struct sshchan_params *p, const char *command,
 	c->silence_ms = p->silence_ms;
 	c->heard_ms = c->asked_ms = io_now_ms();
 	buf_init(&c->early, EARLY_MAX);
+	buf_init(&c->early_err, EARLY_MAX);
 	rc = start(c, p, command, e);
 	if (rc < 0) {
 		chan_free(&c->base);
