@@ -41,7 +41,8 @@ evil()
 	local c=$1 rc=0
 	shift
 	[ $# -gt 0 ] || set -- dir /x /srv/box
-	snap >"$TEST_TMP/before"
+	# What one case left alone is what the next one finds.
+	[ -e "$TEST_TMP/before" ] || snap >"$TEST_TMP/before"
 	OUT=$TEST_TMP/evil.$c
 	# shellcheck disable=SC2086 # several settings
 	on b timeout -k 5 60 evilclient "$c" "$@" env ${HOSTS_SSHD_ENV:-} \
@@ -52,6 +53,7 @@ evil()
 	snap >"$TEST_TMP/after"
 	diff "$TEST_TMP/before" "$TEST_TMP/after" >&2 ||
 		fail "$c: changed outside the staging area"
+	mv "$TEST_TMP/after" "$TEST_TMP/before"
 }
 
 forget()
@@ -323,6 +325,9 @@ test_streams_that_join()
 
 # --- a hostile agent against the client -------------------------------------
 
+# EVIL_ENV is the client's besides, for that run alone.
+EVIL_ENV=
+
 # meet CASE CODES REGEX - the client ends with one of the codes and says so in
 # one line; the source is as it was or the other host has it; another run with
 # an honest agent ends it.
@@ -331,7 +336,9 @@ meet()
 	local c=$1 t=$SECONDS
 	fresh c
 	AGENT="env ${HOSTS_SSHD_ENV:-} evilagent $c vzmigrate-agent"
+	A_ENV=$EVIL_ENV
 	mig --ssh="-o ConnectTimeout=2" c
+	A_ENV=
 	want "$2" "$c"
 	[ $((SECONDS - t)) -le 15 ] || fail "$c: took $((SECONDS - t)) s"
 	one_owner c
@@ -356,10 +363,13 @@ meet()
 
 test_agent_greeting()
 {
+	# No honest agent is met with that.
+	EVIL_ENV=VZMIGRATE_GREETING_MS=1000
+	meet greet-drip 4 'no agent there.*no greeting in 1 s'
+	meet greet-silence 4 'did not answer: no greeting in 1 s'
+	meet greet-stderr 4 'no greeting in 1 s'
+	EVIL_ENV=
 	meet greet-noise 4 'no agent there, but: "nnnn'
-	meet greet-drip 4 'no agent there.*no greeting in 3 s'
-	meet greet-silence 4 'did not answer: no greeting in 3 s'
-	meet greet-stderr 4 'no greeting in 3 s'
 	meet greet-version 4 'the agent speaks protocol 99, this program 1'
 	meet greet-malformed 4 'malformed greeting'
 	meet greet-endless-line 4 'malformed greeting'
@@ -375,7 +385,8 @@ test_agent_frames()
 	meet drip:4 6 'b: no sign of life for [0-9]+ s'
 	meet silent:4 6 'b: no sign of life for [0-9]+ s'
 	meet ack-future:7 6 'b: ack of frames never sent'
-	meet keepalives:4 6 'b: no reply to [a-z-]+ in 3 s'
+	EVIL_ENV=VZMIGRATE_REPLY_MS=1000
+	meet keepalives:4 6 'b: no reply to [a-z-]+ in 1 s'
 }
 
 test_agent_replies()
@@ -413,7 +424,9 @@ test_agent_floods()
 	local before
 	meet none 0
 	before=$(log_bytes)
+	EVIL_ENV=VZMIGRATE_REPLY_MS=1000
 	meet flood:4 6 'b: no reply to|b: no sign of life'
+	EVIL_ENV=
 	grep -rq 'its log is not taken any more' \
 		"$(host_dir a)/var/log/vzmigrate" || fail "the flood was taken"
 	meet stderr:4 6 'b: no sign of life'
@@ -442,7 +455,7 @@ cuts()
 	meet cut-after-order "0 65" ''
 }
 
-test_agent_cuts() { cuts 9; }
+test_agent_cuts() { cuts 14; }
 full_agent_replies_elsewhere()
 {
 	local n

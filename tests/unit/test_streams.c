@@ -316,15 +316,49 @@ dying(struct bytechan *under, unsigned n)
 	return temper_new(&dying_ops, under, n);
 }
 
-static void
-test_killed_at_random(void **state)
+/* Each third one dies without a word, each third stands still until it is given
+ * up, the others do so for a moment, and go on. */
+static int
+moody_write(struct bytechan *c, const void *data, size_t len, int64_t ms,
+	    struct err *e)
 {
+	struct temper *t = (struct temper *)c;
+
+	if (!t->limit || t->bytes + len <= t->limit || t->n % 3 == 0) {
+		return dying_write(c, data, len, ms, e);
+	}
+	__atomic_add_fetch(&happened, 1, __ATOMIC_RELAXED);
+	t->limit = 0;
+	if (t->n % 3 == 1) {
+		poll(NULL, 0, (int)ms);
+		return err_set(e, E_TIMEOUT, "takes no data");
+	}
+	poll(NULL, 0, 50);
+	return dying_write(c, data, len, ms, e);
+}
+
+static struct bytechan *
+moody(struct bytechan *under, unsigned n)
+{
+	static const struct bytechan_ops ops = { moody_write, temper_service,
+						 temper_wake, temper_eof,
+						 temper_free };
+
+	return temper_new(&ops, under, n);
+}
+
+static void
+test_killed_and_stalled_at_random(void **state)
+{
+	unsigned seeds = getenv("VZ_TEST_FULL") ? 200 : 4;
 	struct xferfix_dirs *d = *state;
 	struct err e = { 0 };
 
 	make_tree(d->src, 16, 1500000);
-	for (unsigned seed = 1; seed <= 8; seed++) {
-		struct xferfix x = { .streams = 4, .wrap_more = dying };
+	for (unsigned seed = 1; seed <= seeds; seed++) {
+		/* A stall lasts until the stream is given up, 3 s. */
+		struct xferfix x = { .streams = 2 + seed % 3,
+				     .wrap_more = seed % 2 ? moody : dying };
 
 		srandom(seed);
 		/* The first bytes are JOIN. */
@@ -333,7 +367,7 @@ test_killed_at_random(void **state)
 				i < 20 ? 100 + (uint64_t)random() % 4000000 : 0;
 		}
 		happened = 0;
-		copy_whole(&x, d, 2000);
+		copy_whole(&x, d, seed % 2 ? 200 : 2000);
 		assert_true(happened > 0);
 		xferfix_close(&x);
 		assert_int_equal(x.served, 0);
@@ -357,6 +391,39 @@ test_all_die(void **state)
 	copy_whole(&x, d, 2000);
 	assert_true(happened >= 3);
 	xferfix_close(&x);
+}
+
+/* The hook: not before it has died, and that was seen to. */
+static void
+until_dead(void)
+{
+	int64_t deadline = io_deadline(5000);
+
+	while (!__atomic_load_n(&happened, __ATOMIC_RELAXED) &&
+	       io_left_ms(deadline) > 0) {
+		poll(NULL, 0, 1);
+	}
+	poll(NULL, 0, 150);
+}
+
+/* A stream dies with its first frame, before anybody but its thread knows that
+ * it is there. */
+static void
+test_dead_on_arrival(void **state)
+{
+	struct xferfix_dirs *d = *state;
+	struct xferfix x = { .streams = 2,
+			     .wrap_more = dying,
+			     .on_dialled = until_dead };
+
+	make_tree(d->src, 4, 3000000);
+	memset(limits, 0, sizeof(limits));
+	limits[1] = 200;
+	happened = 0;
+	copy_whole(&x, d, 2000);
+	assert_int_equal(happened, 1);
+	xferfix_close(&x);
+	assert_int_equal(x.served, 0);
 }
 
 /* ---- stalling ---- */
@@ -885,11 +952,12 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_three_streams), T(test_most_streams),
 		T(test_second_pass),   T(test_idle),
-		T(test_large_file),    T(test_killed_at_random),
-		T(test_all_die),       T(test_stalled),
-		T(test_late_stream),   T(test_any_order),
-		T(test_never_defined), T(test_tokens),
-		T(test_other_uid),     T(test_rule_broken),
+		T(test_large_file),    T(test_killed_and_stalled_at_random),
+		T(test_all_die),       T(test_dead_on_arrival),
+		T(test_stalled),       T(test_late_stream),
+		T(test_any_order),     T(test_never_defined),
+		T(test_tokens),	       T(test_other_uid),
+		T(test_rule_broken),
 	};
 
 	need_root();

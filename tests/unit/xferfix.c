@@ -230,11 +230,23 @@ dial_more(void *arg, const int *stop, struct bytechan **c, struct err *e)
 	return 0;
 }
 
+static void
+dialled(void *arg, struct bytechan *c)
+{
+	struct xferfix *x = arg;
+
+	(void)c;
+	if (x->on_dialled) {
+		x->on_dialled();
+	}
+}
+
 int
 xferfix_streams(struct xferfix *x, struct err *e)
 {
 	struct send_streams_opts o = { .count = x->streams,
 				       .dial = dial_more,
+				       .dialled = dialled,
 				       .arg = x,
 				       .link = { .greeting_ms = 10000,
 						 .keepalive_ms =

@@ -32,6 +32,7 @@ struct xferfix {
 	 * channels (`n` counts them from 1); see xferfix_streams. */
 	unsigned streams;
 	struct bytechan *(*wrap_more)(struct bytechan *under, unsigned n);
+	void (*on_dialled)(void); /* one was opened, from the opener; or NULL */
 	int join_dir;	       /* where agents meet; made by xferfix_streams */
 	struct server *server; /* since HELLO */
 	struct receiver *r;

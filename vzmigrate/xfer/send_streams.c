@@ -151,6 +151,9 @@ take_opened(struct send_streams *s)
 	if (s->open_rc == 0) {
 		s->links[s->nlinks++] = s->fresh;
 		s->fresh = NULL;
+		/* It carries since before we knew it, and if it has died since
+		 * then, that was told when nobody could find it. */
+		s->look = true;
 		s->failed = 0;
 		if (s->nlinks + 1 > s->most) {
 			s->most = s->nlinks + 1;
