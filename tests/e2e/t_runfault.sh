@@ -96,7 +96,7 @@ test_abort_without_the_link()
 	want 137
 	A_FAULT=''
 	link_cut b
-	mig --ssh="-o ConnectTimeout=1" --abort c
+	mig "${SHORT_LINK[@]}" --abort c
 	link_join b
 	want 4
 	assert_match 'the source is as it was' "$ERR"
