@@ -209,6 +209,8 @@ after_death()
 		again "$CT" 10
 		assert_match 'was moved away|there is no container' \
 			"$ERR"
+		# Else the next run would begin with putting it away.
+		clean_source
 		;;
 	*)
 		[ "$RC" = 0 ] || again "$CT"
