@@ -411,5 +411,8 @@ hold_on_b()
 		return
 	fi
 	want 137
+	# A lock that is held is waited for, a while.
+	A_ENV=VZMIGRATE_REPLY_MS=20000
 	again "$CT"
+	A_ENV=''
 }
