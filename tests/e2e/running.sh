@@ -120,19 +120,22 @@ reboot_both()
 	done
 }
 
-# image HOST DIR - the file of that disk.
+# image DIR - the file of that disk, in the host's root: in memory, that is.
 image()
 {
-	echo "$BED_TMP/disk.$1${2//\//_}"
+	echo "/disk${1//\//_}"
 }
 
 disk()
 {
 	local h=$1 dir=$2 size=$3 img
 	shift 3
-	img=$(image "$h" "$dir")
-	truncate -s "$size" "$img"
-	mkfs.ext4 -q -F "$@" "$img"
+	img=$(image "$dir")
+	# Of a test that failed.
+	on "$h" umount -l "$dir" 2>/dev/null || :
+	on "$h" rm -f "$img"
+	on "$h" truncate -s "$size" "$img"
+	on "$h" mkfs.ext4 -q -F "$@" "$img"
 	on "$h" mkdir -p "$dir"
 	on "$h" mount -o loop,commit=300 "$img" "$dir"
 	on "$h" rmdir "$dir/lost+found"
@@ -147,7 +150,7 @@ disk_off()
 disk_gone()
 {
 	wait_until 10 disk_off "$1" "$2"
-	rm -f "$(image "$1" "$2")"
+	on "$1" rm -f "$(image "$2")"
 }
 
 inside()

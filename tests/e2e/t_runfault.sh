@@ -55,7 +55,6 @@ json_is()
 
 test_abort()
 {
-	given_up src.pass
 	given_up src.stopped
 	given_up journal.retired.after
 	again c
@@ -96,7 +95,7 @@ test_abort_without_the_link()
 	want 137
 	A_FAULT=''
 	link_cut b
-	mig --ssh="-o ConnectTimeout=1" --abort c
+	mig "${SHORT_LINK[@]}" --abort c
 	link_join b
 	want 4
 	assert_match 'the source is as it was' "$ERR"
@@ -160,7 +159,7 @@ full_agent_stopped_elsewhere_in_the_start()
 test_signal_while_it_is_down()
 {
 	local p
-	for p in src.stop src.stopped src.proof; do
+	for p in src.stop src.proof; do
 		fresh c
 		held "$p" c
 		kill -INT "$MIG_PID"
@@ -353,8 +352,13 @@ FILL_INODES='n=0; while : >fill.$n; do n=$((n + 1)); done'
 
 test_full_by_bytes()
 {
-	full_at src.pass 6 "$FILL_BYTES"
 	full_at src.round 6 "$FILL_BYTES"
+}
+
+full_full_in_the_first_pass()
+{
+	full_at src.pass 6 "$FILL_BYTES"
+	full_at src.pass 6 "$FILL_INODES" -N 1200
 }
 
 test_full_by_inodes()
@@ -366,6 +370,10 @@ test_full_by_inodes()
 test_full_while_it_is_down()
 {
 	full_at src.stopped 6 "$FILL_BYTES"
+}
+
+full_no_inodes_while_it_is_down()
+{
 	full_at src.stopped 6 "$FILL_INODES" -N 1200
 }
 
@@ -418,6 +426,8 @@ test_exists_there()
 eio_at()
 {
 	local real=$TEST_TMP/real srv
+	[ -x "$VZ_BUILDDIR/tests/tools/failfs" ] || skip "built without fuse3"
+	[ -c /dev/fuse ] || skip "no /dev/fuse"
 	(
 		inside
 		fresh c
@@ -447,9 +457,11 @@ eio_at()
 
 test_eio_in_a_later_pass()
 {
-	[ -x "$VZ_BUILDDIR/tests/tools/failfs" ] || skip "built without fuse3"
-	[ -c /dev/fuse ] || skip "no /dev/fuse"
 	eio_at src.round
+}
+
+full_eio_while_it_is_down()
+{
 	eio_at src.stopped
 }
 

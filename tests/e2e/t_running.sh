@@ -433,6 +433,37 @@ test_hostile_while_it_runs()
 	stops c11
 }
 
+# D6: something is mounted in its tree, and is unmounted by a hook a while after
+# the container has stopped; what was beneath is found in the final pass.
+test_hook_unmounts_late()
+{
+	local d
+	runs c12
+	on a lxc-stop -k -n c12
+	d=$(host_dir a)$CTS/c12
+	rm "$d/rootfs/srv/log"
+	mkdir "$d/rootfs/srv/under"
+	echo beneath >"$d/rootfs/srv/under/file"
+	cat >"$d/hook" <<-END
+	#!/bin/sh
+	sleep 1
+	umount $CTS/c12/rootfs/srv/under || :
+	END
+	chmod 755 "$d/hook"
+	sed -i "s|^lxc.hook.post-stop =\$|lxc.hook.post-stop = $CTS/c12/hook|" \
+		"$d/config"
+	on a lxc-start -n c12
+	wait_until 10 writes a c12
+	on a mount -t tmpfs none "$CTS/c12/rootfs/srv/under"
+	mig c12
+	want 0
+	assert_match 'srv/under.*mount' "$ERR"
+	assert_eq beneath "$(cat "$(host_dir b)$CTS/c12/rootfs/srv/under/file")"
+	runs_only_on b c12 2
+	nothing_left
+	stops c12
+}
+
 # openvz, by the stand-in.
 vz_runs()
 {

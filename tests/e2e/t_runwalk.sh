@@ -41,47 +41,39 @@ test_every_point_of_running_is_walked()
 
 test_walk_source_dies()
 {
-	at die_on_a clean a journal.open.torn:1 src.reserve:1 src.round:1 \
-		journal.blocking.after:1 src.stopped:1 src.proof:1 \
-		journal.retiring.torn:1 journal.retired.after:1 \
-		src.take-over:1 journal.committed.before:1 src.destroy:1 \
-		src.put-away.before:1
+	at die_on_a clean a src.round:1 journal.blocking.after:1 \
+		src.stopped:1 src.proof:1 journal.retired.after:1 \
+		src.take-over:1 src.put-away.before:1
 }
 
 test_walk_agent_dies()
 {
-	at die_on_b clean b dst.fence.after-epoch:1 dst.files.written:1 \
-		dst.reserve.stage-made:1 recv.batch:1 journal.proven.torn:1 \
-		dst.commit.before-kind:1 journal.commit.torn:1 \
-		dst.commit.after-kind:1 journal.start.after:1 dst.start.done:1 \
+	at die_on_b clean b recv.batch:1 journal.proven.torn:1 \
+		dst.commit.after-kind:1 dst.start.done:1 \
 		journal.running.before:1 journal.finish.after:1
 }
 
 test_walk_source_fails()
 {
-	at fail_on_a clean a journal.open.before:1 src.synced:1 src.block:1 \
-		journal.retired.before:1 src.finish:1
+	at fail_on_a clean a src.block:1 journal.retired.before:1 src.finish:1
 }
 
 test_walk_agent_fails()
 {
-	at fail_on_b clean b dst.reserve.made:1 recv.ack:1 \
-		journal.proven.before:1 dst.start.ordered:1 \
-		dst.finish.dropped:1
+	at fail_on_b clean b journal.proven.before:1 dst.start.ordered:1
 }
 
 # A record of which is not known whether the disk has it: what was done is left
 # alone until the next connection reads what there is.
 test_record_in_doubt()
 {
-	at fail_on_b clean b journal.committed.after:1 journal.running.after:1
+	at fail_on_b clean b journal.running.after:1
 }
 
 test_walk_ways_back()
 {
-	at die_on_a back a src.unretire:1 journal.restored.before:1
-	at die_on_b undo b journal.undo.after:1 dst.undo.after-kind:1 \
-		journal.never.torn:1
+	at die_on_a back a src.unretire:1 src.start:1
+	at die_on_b undo b dst.undo.after-kind:1
 }
 
 full_walk_source_dies() { each die_on_a clean a 1; }
@@ -105,8 +97,8 @@ full_walk_openvz()
 
 test_walk_link_cut()
 {
-	at cut_on_a clean a src.round:1 src.stopped:1 src.retire:1
-	at cut_on_b clean b recv.batch:1 dst.start.ordered:1
+	at cut_on_a clean a src.stopped:1 src.retire:1
+	at cut_on_b clean b dst.start.ordered:1
 }
 
 full_walk_link_cut_at_the_source() { each cut_on_a clean a 1; }
@@ -116,8 +108,7 @@ full_walk_link_cut_at_the_agent() { each cut_on_b clean b 1; }
 
 test_walk_old_agent_alive()
 {
-	at hold_on_b clean b dst.pass.finished:1 dst.commit.before-kind:1 \
-		dst.start.done:1
+	at hold_on_b clean b dst.commit.before-kind:1 dst.start.done:1
 }
 
 full_walk_old_agent_alive() { each hold_on_b clean b 1; }
@@ -177,7 +168,7 @@ reboot_on_b()
 
 test_walk_reboot()
 {
-	at reboot_on_a clean a src.stopped:1 journal.retired.after:1
+	at reboot_on_a clean a src.stopped:1
 	at reboot_on_b clean b dst.start.done:1
 }
 
@@ -214,16 +205,16 @@ lose_power()
 	local h d img
 	for h in a b; do
 		for d in "$STATE" "$CTS"; do
-			img=$(image $h "$d")
-			cp --sparse=always "$img" "$img.now"
+			img=$(image "$d")
+			on $h cp --sparse=always "$img" "$img.now"
 		done
 	done
 	for h in a b; do
 		halt $h "$CT"
 		for d in "$STATE" "$CTS"; do
-			img=$(image $h "$d")
+			img=$(image "$d")
 			wait_until 10 disk_off $h "$d"
-			mv "$img.now" "$img"
+			on $h mv "$img.now" "$img"
 			on $h mount -o loop,commit=300 "$img" "$d"
 		done
 	done

@@ -46,33 +46,60 @@ test_every_point_is_walked()
 	all_points_walked '^(src\.(stop|stopped|start|started|round|synced)|dst\.start\..*|dst\.undo\.stop|journal\.(stopping|start|started|start-failed|running)\..*)$'
 }
 
-test_walk_source_dies() { each die_on_a clean a 9 all; }
-test_walk_agent_dies() { each die_on_b clean b 9 all; }
-test_walk_source_fails() { each fail_on_a clean a 6; }
-test_walk_agent_fails() { each fail_on_b clean b 11; }
+# The quick suite goes to a point of each step, and to each kind of fault; what
+# is near the change of hands more densely. t_runwalk.sh goes to others.
+test_walk_source_dies()
+{
+	at die_on_a clean a src.reserve:1 send.chunk:1 journal.blocked.torn:1 \
+		journal.retiring.before:1 journal.retired.after:1 \
+		src.take-over:1 journal.committed.torn:1 src.destroy:1
+}
+
+test_walk_agent_dies()
+{
+	at die_on_b clean b dst.fence.after-end:1 journal.file.torn:1 \
+		recv.chunk:1 journal.proven.before:1 journal.commit.after:1 \
+		dst.commit.after-flags:1 journal.finished.before:1
+}
+
+test_walk_source_fails()
+{
+	at fail_on_a clean a journal.open.torn:1 send.chunk:1 src.proof:1 \
+		src.take-over:1
+}
+
+test_walk_agent_fails()
+{
+	at fail_on_b clean b recv.batch:1 journal.pass.before:1 \
+		dst.commit.after-kind:1
+}
 
 test_walk_ways_back()
 {
-	each die_on_a back a 6
-	each die_on_b back b 5
-	each die_on_b undo b 4
-	each die_on_b refused b 4
-	each die_on_b kept b 4
+	at die_on_a back a src.never:1 journal.given-up.torn:1
+	at die_on_b back b dst.abort.unstaged:1
+	at die_on_b undo b journal.undo.torn:1
+	at die_on_b refused b journal.unreserved.after:1
+	at die_on_b kept b journal.kept.before:1
 }
 
 # The other kinds.
+other_kind()
+{
+	at die_on_a clean a journal.retired.after:1 src.take-over:1
+	at die_on_b clean b dst.commit.after-kind:1 journal.committed.torn:1
+}
+
 test_walk_openvz()
 {
 	CT=301
-	each die_on_a clean a 8
-	each die_on_b clean b 15
+	other_kind
 }
 
 test_walk_dir()
 {
 	CT=/srv/box
-	each die_on_a clean a 10
-	each die_on_b clean b 15
+	other_kind
 }
 
 full_walk_openvz()
@@ -118,9 +145,9 @@ cut_at()
 	local h=$1 point=$2 t
 	fresh c
 	if [ "$h" = a ]; then
-		held "$point" --ssh="-o ConnectTimeout=1" c
+		held "$point" "${SHORT_LINK[@]}" c
 	else
-		B_HOLD=1 held "$point" --ssh="-o ConnectTimeout=1" c
+		B_HOLD=1 held "$point" "${SHORT_LINK[@]}" c
 	fi
 	link_cut b
 	t=$SECONDS
@@ -154,14 +181,14 @@ cut_at()
 
 test_link_cut()
 {
-	cut_at a src.pass 6
 	cut_at b recv.chunk 6
-	cut_at b dst.pass.finished 6
 	cut_at a src.take-over 65
 }
 
 full_link_cut_elsewhere()
 {
+	cut_at a src.pass 6
+	cut_at b dst.pass.finished 6
 	cut_at a src.reserve 6
 	cut_at a src.block 6
 	cut_at a send.chunk 6
@@ -177,7 +204,7 @@ test_link_is_not_there()
 {
 	fresh c
 	link_cut b
-	mig --ssh="-o ConnectTimeout=1" c
+	mig "${SHORT_LINK[@]}" c
 	link_join b
 	want 4
 	owned_by a c
@@ -230,7 +257,7 @@ agent_pid()
 test_agent_stopped()
 {
 	local p
-	for p in ${STOPS:-recv.chunk:2 dst.pass.finished}; do
+	for p in ${STOPS:-recv.chunk:2}; do
 		fresh c
 		AGENT=$(agent_once "$p=stop")
 		mig c
@@ -247,7 +274,7 @@ test_agent_stopped()
 
 full_agent_stopped_elsewhere()
 {
-	STOPS='dst.reserve.made recv.batch recv.ack journal.pass.before
+	STOPS='dst.pass.finished dst.reserve.made recv.batch recv.ack journal.pass.before
 		journal.proven.torn'
 	test_agent_stopped
 }
@@ -256,7 +283,7 @@ full_agent_stopped_elsewhere()
 test_agent_stopped_in_the_commit()
 {
 	local p
-	for p in dst.commit.before-kind dst.commit.after-kind; do
+	for p in ${STOPS:-dst.commit.before-kind}; do
 		fresh c
 		AGENT=$(agent_once "$p=stop")
 		A_ENV=VZMIGRATE_REPLY_MS=20000
@@ -267,6 +294,12 @@ test_agent_stopped_in_the_commit()
 		owned_by b c
 		nothing_left
 	done
+}
+
+full_agent_stopped_later_in_the_commit()
+{
+	STOPS=dst.commit.after-kind
+	test_agent_stopped_in_the_commit
 }
 
 # The order is in the socket of an agent that does not read; the same run
@@ -442,7 +475,7 @@ test_source_with_immutable_files()
 # No program can set this, or get rid of it, but with the disk in its hands.
 test_immutable_device()
 {
-	local d=/srv/box img=$TEST_TMP/img rc=0
+	local d=/srv/disk img=$TEST_TMP/img
 	truncate -s 8M "$img"
 	mkfs.ext4 -q -F "$img"
 	on a mkdir -p $d

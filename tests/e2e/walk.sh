@@ -209,6 +209,8 @@ after_death()
 		again "$CT" 10
 		assert_match 'was moved away|there is no container' \
 			"$ERR"
+		# Else the next run would begin with putting it away.
+		clean_source
 		;;
 	*)
 		[ "$RC" = 0 ] || again "$CT"
@@ -409,5 +411,8 @@ hold_on_b()
 		return
 	fi
 	want 137
+	# A lock that is held is waited for, a while.
+	A_ENV=VZMIGRATE_REPLY_MS=20000
 	again "$CT"
+	A_ENV=''
 }

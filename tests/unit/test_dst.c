@@ -1171,6 +1171,38 @@ test_fence_stopped(void **state)
 }
 
 /* The pid in the agent file is somebody else's by now. */
+static void *
+open_thread(void *arg)
+{
+	struct order *o = arg;
+
+	o->rc = do_open(o->a, NULL, &o->state, &o->e);
+	return NULL;
+}
+
+/* Stopped with the lock before it is noted as the session's agent. */
+static void
+test_fence_stopped_opening(void **state)
+{
+	struct agent a, b;
+	struct err e = { 0 };
+	struct order o = { .a = &a };
+	pthread_t t;
+	int st;
+
+	(void)state;
+	must_start(&a, "dst.fence.before-epoch=stop");
+	assert_int_equal(pthread_create(&t, NULL, open_thread, &o), 0);
+	assert_true(is_stopped(a.pid));
+	must_start(&b, NULL);
+	need(do_open(&b, NULL, &st, &e), &e, "OPEN");
+	assert_int_equal(st, MSG_DST_NONE);
+	pthread_join(t, NULL);
+	assert_int_equal(o.rc, E_CLOSED);
+	assert_true(finish(&a));
+	assert_false(finish(&b));
+}
+
 static void
 test_fence_other_pid(void **state)
 {
@@ -1600,6 +1632,7 @@ main(int argc, char **argv)
 		T(test_fence_live),
 		T(test_fence_in_commit),
 		T(test_fence_stopped),
+		T(test_fence_stopped_opening),
 		T(test_fence_other_pid),
 		T(test_place_taken_dir),
 		T(test_place_taken_lxc),

@@ -403,7 +403,7 @@ run_all(const struct options *o, struct err *e)
 		.plan = &r.plan,
 		.log_dir = secure_getenv("VZMIGRATE_LOG_DIR"),
 		.stop = &signals_stop,
-		.tries = TRIES,
+		.tries = (unsigned)from_env("VZMIGRATE_TRIES", TRIES),
 		.pause_ms = (unsigned)from_env("VZMIGRATE_PAUSE_MS", PAUSE_MS),
 	};
 	enum exitcode code = EXITCODE_OK;

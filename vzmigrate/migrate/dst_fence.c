@@ -7,7 +7,9 @@
  * carried out holds the lock and is waited for; one that comes later finds
  * the epoch raised.
  *
- * State: the files lock, epoch and agent of the session's directory.
+ * State: the files lock, epoch and agent of the session's directory. `agent`
+ * names who serves the session; `lock`, who opened it last, since that one has
+ * the lock before it is the agent.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,6 +34,7 @@
 
 #define TERM_GRACE_MS 2000
 #define LOCK_RETRY_MS 20
+#define AGENT_TEXT 256
 
 /* A process that cannot be mistaken for a later one with the same pid. */
 struct agent {
@@ -216,6 +219,21 @@ self(struct agent *a, struct err *e)
 	return hostid_boot(a->boot, e);
 }
 
+static int
+agent_text(char text[AGENT_TEXT], const struct agent *a)
+{
+	return snprintf(text, AGENT_TEXT, "%ld %llu %s %s\n", a->pid, a->start,
+			a->boot, a->pidns);
+}
+
+static bool
+parse_agent(const char *text, struct agent *a)
+{
+	return sscanf(text, "%ld %llu %63s %63s", &a->pid, &a->start, a->boot,
+		      a->pidns) == 4 &&
+	       a->pid > 1;
+}
+
 /* 1 with the agent noted, 0 where none is. */
 static int
 read_agent(struct dst *d, struct agent *a, struct err *e)
@@ -223,7 +241,7 @@ read_agent(struct dst *d, struct agent *a, struct err *e)
 	cleanup(free_ptr) char *text = NULL;
 	struct err why = { 0 };
 
-	if (io_read_file(d->fd, "agent", 512, &text, NULL, &why) < 0) {
+	if (io_read_file(d->fd, "agent", AGENT_TEXT, &text, NULL, &why) < 0) {
 		if (why.sys == ENOENT) {
 			return 0;
 		}
@@ -232,9 +250,7 @@ read_agent(struct dst *d, struct agent *a, struct err *e)
 		}
 		return err_wrap(e, "session %s", d->hex);
 	}
-	if (sscanf(text, "%ld %llu %63s %63s", &a->pid, &a->start, a->boot,
-		   a->pidns) != 4 ||
-	    a->pid <= 1) {
+	if (!parse_agent(text, a)) {
 		return err_set(e, E_CORRUPT, "%s/agent is damaged", d->path);
 	}
 	return 1;
@@ -319,22 +335,59 @@ end_old(struct dst *d, const struct agent *me, struct err *e)
 	return end_agent(d, &old, e);
 }
 
-/* 1 when the session's agent is stopped (SIGSTOP, a debugger): a lock that it
- * holds it holds for ever. */
+/* Into the lock that was taken to open the session. Only who is stopped with it
+ * is sought by this, so without it nothing is wrong. */
+static void
+note_holder(int lock)
+{
+	char text[AGENT_TEXT];
+	struct agent me;
+	int n;
+
+	if (self(&me, NULL) < 0) {
+		return;
+	}
+	n = agent_text(text, &me);
+	if (ftruncate(lock, 0) < 0 || pwrite(lock, text, (size_t)n, 0) != n) {
+		log_debug("cannot note who holds the session's lock");
+	}
+}
+
+/* Whether there is one; a torn note is none. */
+static bool
+read_holder(struct dst *d, struct agent *a)
+{
+	cleanup(free_ptr) char *text = NULL;
+
+	return io_read_file(d->fd, "lock", AGENT_TEXT, &text, NULL, NULL) ==
+		       0 &&
+	       parse_agent(text, a);
+}
+
+static bool
+is_stopped(const struct agent *a, const struct agent *me)
+{
+	char state = '\0';
+
+	return strcmp(a->boot, me->boot) == 0 &&
+	       strcmp(a->pidns, me->pidns) == 0 &&
+	       procid_start(a->pid, &state) == a->start &&
+	       (state == 'T' || state == 't');
+}
+
+/* 1 when the session's agent, or who was about to become it, is stopped
+ * (SIGSTOP, a debugger): a lock that it holds it holds for ever. */
 static int
 stopped_agent(struct dst *d, struct agent *old, struct err *e)
 {
 	struct agent me;
-	char state = '\0';
 	int rc = self(&me, e);
 
 	rc = rc < 0 ? rc : read_agent(d, old, e);
-	if (rc <= 0 || strcmp(old->boot, me.boot) != 0 ||
-	    strcmp(old->pidns, me.pidns) != 0) {
-		return rc < 0 ? rc : 0;
+	if (rc < 0 || (rc == 1 && is_stopped(old, &me))) {
+		return rc;
 	}
-	return procid_start(old->pid, &state) == old->start &&
-	       (state == 'T' || state == 't');
+	return read_holder(d, old) && is_stopped(old, &me);
 }
 
 int
@@ -349,6 +402,8 @@ dst_lock_to_open(struct dst *d, int *fd, struct err *e)
 	if (rc != E_BUSY) {
 		if (rc < 0 && e) {
 			*e = busy;
+		} else if (rc == 0) {
+			note_holder(*fd);
 		}
 		return rc;
 	}
@@ -357,14 +412,18 @@ dst_lock_to_open(struct dst *d, int *fd, struct err *e)
 	if (rc == 1) {
 		rc = end_agent(d, &old, e);
 	}
-	return rc < 0 ? rc : dst_lock(d, fd, e);
+	rc = rc < 0 ? rc : dst_lock(d, fd, e);
+	if (rc == 0) {
+		note_holder(*fd);
+	}
+	return rc;
 }
 
 int
 dst_fence(struct dst *d, struct err *e)
 {
 	struct agent me;
-	char text[256];
+	char text[AGENT_TEXT];
 	int rc = self(&me, e);
 
 	if (rc == 0) {
@@ -385,8 +444,7 @@ dst_fence(struct dst *d, struct err *e)
 	if (rc < 0) {
 		return rc;
 	}
-	snprintf(text, sizeof(text), "%ld %llu %s %s\n", me.pid, me.start,
-		 me.boot, me.pidns);
+	agent_text(text, &me);
 	rc = atomicfile_write(d->fd, "agent", text, strlen(text), 0600, 0, e);
 	return rc < 0 ? err_wrap(e, "session %s", d->hex) : 0;
 }

@@ -404,12 +404,15 @@ send_streams_free(struct send_streams *s)
 	}
 	if (s->opening) {
 		pthread_join(s->opener, NULL);
+		if (s->fresh) {
+			link_cut(s->fresh);
+		}
 		link_close(s->fresh);
 	}
-	/* What is under way still is left so after a failure or an abort; a
-	 * stream that is stalled with it is not waited for. */
+	/* What is under way still is left so after a failure, and nobody waits
+	 * after an interrupt: not for a stream that is stalled, either. */
 	for (unsigned i = 0; i < s->nlinks; i++) {
-		if (link_in_flight(s->control) > 0) {
+		if (link_in_flight(s->control) > 0 || feed_in_hurry(s->feed)) {
 			link_cut(s->links[i]);
 		} else {
 			link_stop(s->links[i]);
