@@ -119,7 +119,7 @@ static const struct row {
 	{ "stop-timeout", 0, ID_STOP_TIMEOUT, "SECONDS",
 	  "time it gets to stop, then by force (60)" },
 	{ "nodeps", 'f', ID_NODEPS, "[LIST]",
-	  "checks that only warn: arch,bindmount,ip,mac,net,runtime" },
+	  "checks that only warn: arch,bindmount,ip,mac,net,quota,runtime" },
 	{ "take-back", 0, ID_TAKE_BACK, "SESSION",
 	  "un-retire it here: the other host is gone for good" },
 	{ "abort", 0, ID_ABORT, NULL,
