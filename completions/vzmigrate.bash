@@ -10,7 +10,7 @@
 _vzmigrate_options()
 {
 	command "${1:-vzmigrate}" --help 2>/dev/null | awk '
-		/^Exit codes/ { exit }
+		/^(Refused|Exit codes)/ { exit }
 		/^ +(-[a-zA-Z], )?--[a-z]/ {
 			name = $1 ~ /,$/ ? $2 : $1
 			value = "-"
@@ -28,14 +28,47 @@ _vzmigrate_options()
 		}'
 }
 
+# _vzmigrate_included FILE DIR - FILE and what it includes, once each, into
+# files[]; names that are not absolute are in DIR.
+_vzmigrate_included()
+{
+	local IFS='' pattern f
+	for f in "${files[@]}"; do
+		[ "$f" != "$1" ] || return 0
+	done
+	[ -f "$1" ] && [ -r "$1" ] || return 0
+	files+=("$1")
+	while read -r pattern; do
+		case $pattern in
+		/*) ;;
+		\~/*) pattern=$HOME/${pattern#??} ;;
+		*) pattern=$2/$pattern ;;
+		esac
+		# A glob, as in ssh.
+		for f in $pattern; do
+			_vzmigrate_included "$f" "$2"
+		done
+	done < <(awk '
+		{ sub(/\r$/, ""); sub(/^[ \t]+/, "") }
+		tolower($0) ~ /^include[ \t=]/ {
+			sub(/^[^ \t=]+[ \t]*=?[ \t]*/, "")
+			while (match($0, /"[^"]*"|[^ \t"]+/)) {
+				word = substr($0, RSTART, RLENGTH)
+				if (word ~ /^#/)
+					break
+				$0 = substr($0, RSTART + RLENGTH)
+				gsub(/"/, "", word)
+				print word
+			}
+		}' "$1")
+}
+
 # Hosts that can be named: no patterns, and nothing of a hashed line.
 _vzmigrate_hosts()
 {
 	local f files=()
-	for f in ~/.ssh/config ~/.ssh/config.d/* /etc/ssh/ssh_config \
-		/etc/ssh/ssh_config.d/*; do
-		[ ! -f "$f" ] || [ ! -r "$f" ] || files+=("$f")
-	done
+	_vzmigrate_included ~/.ssh/config ~/.ssh
+	_vzmigrate_included /etc/ssh/ssh_config /etc/ssh
 	[ ${#files[@]} = 0 ] || awk '
 		{ sub(/\r$/, ""); sub(/^[ \t]+/, "") }
 		tolower($0) ~ /^host[ \t=]/ {
@@ -149,7 +182,7 @@ _vzmigrate_split()
 }
 
 # What words[] mean: kind, path, how many are no options (n), and the option
-# that waits for its value (opt).
+# that waits for its value (opt). --status has no host before the containers.
 _vzmigrate_before()
 {
 	local w value
@@ -163,6 +196,7 @@ _vzmigrate_before()
 			;;
 		-*)
 			if [ -z "$opt" ]; then
+				[ "$w" != --status ] || n=$((n + 1))
 				case ${takes[$w]:--} in
 				- | \[*) ;;
 				*) opt=$w ;;

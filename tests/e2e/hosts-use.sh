@@ -177,6 +177,9 @@ lxc_make()
 		END
 		chmod 755 "$dir/rootfs/sbin/init"
 	fi
+	# LXC sends another signal to an init that seems to block SIGRTMIN+3,
+	# as a shell does for a moment when it forks: then nobody hears it. And
+	# the hook of lxcfs, cleared in the last line, sleeps for half a second.
 	cat >"$dir/config" <<-END
 	lxc.uts.name = $name
 	lxc.rootfs.path = dir:/var/lib/lxc/$name/rootfs
@@ -186,6 +189,8 @@ lxc_make()
 	lxc.tty.max = 0
 	lxc.pty.max = 1
 	lxc.init.cmd = /sbin/init
+	lxc.signal.halt = SIGPWR
+	lxc.hook.post-stop =
 	END
 }
 

@@ -44,7 +44,8 @@
 # under the same name here and on every host. HOSTS_NAMES the names. Read at
 # hosts_up: VZ_TOP (source tree), VZ_BUILDDIR, HOSTS_SHARED (more directories
 # to show on all hosts, one a line), HOSTS_SIZE (size of each image, 8G),
-# HOSTS_SSHD_ENV (NAME=VALUE ... for the agents), HOSTS_PATH (searched first).
+# HOSTS_SSHD_ENV (NAME=VALUE ... for the agents), HOSTS_PATH (searched first),
+# HOSTS_KEYS (a directory for keys that the next sets take again).
 
 HOSTS_LIB=$(readlink -f "${BASH_SOURCE[0]}")
 : "${VZ_TOP:=${HOSTS_LIB%/tests/e2e/*}}"
@@ -114,12 +115,12 @@ hosts_possible()
 # there, since a signal may come between a fork and the note of it.
 _bed_pids()
 {
-	local bed=$1 p mnt dir
+	local bed=$1 p dirs
+	_bed_cgroups "$bed"
 	{
 		cat "$bed"/state/*.pid "$bed/state/holders" || :
-		while read -r mnt dir; do
-			find "$dir" -name cgroup.procs -exec cat {} + || :
-		done <"$bed/state/cgroups"
+		[ ${#dirs[@]} = 0 ] || find "${dirs[@]}" -name cgroup.procs \
+			-exec cat {} + || :
 		grep -lzF host-init /proc/[0-9]*/cmdline |
 			sed 's,^/proc/\([0-9]*\)/.*,\1,' || :
 	} 2>/dev/null | sort -un | while read -r p; do
@@ -132,30 +133,42 @@ _bed_pids()
 	return 0
 }
 
-# _bed_owns BED PID - a pid that was recorded may be another's by now.
+# _bed_cgroups BED - sets dirs to its own in each hierarchy.
+_bed_cgroups()
+{
+	local mnt dir
+	dirs=()
+	while read -r mnt dir; do
+		[ ! -d "$dir" ] || dirs+=("$dir")
+	done <"$1/state/cgroups"
+}
+
+# _bed_owns BED PID - a pid that was recorded may be another's by now. It is
+# asked of every host on this machine, so it starts no process.
 _bed_owns()
 {
-	local args
-	args=$(tr '\0' '\n' 2>/dev/null <"/proc/$2/cmdline")
-	grep -qxF "$1" <<<"$args" || grep -qF "$1/" <<<"$args" ||
-		grep -qF "/${1##*/}/" "/proc/$2/cgroup" 2>/dev/null
+	local word args=() cgroups=''
+	mapfile -d '' -t args 2>/dev/null <"/proc/$2/cmdline"
+	for word in "${args[@]}"; do
+		case $word in "$1" | *"$1/"*) return 0 ;; esac
+	done
+	read -r -d '' cgroups 2>/dev/null <"/proc/$2/cgroup"
+	[[ $cgroups == *"/${1##*/}/"* ]]
 }
 
 # _bed_kill BED - 0 when nothing of it ran any more.
 _bed_kill()
 {
-	local bed=$1 p alive=0 mnt dir
+	local bed=$1 p alive=0 dirs f
+	_bed_cgroups "$bed"
 	# A frozen process takes no signal, not even this one.
-	while read -r mnt dir; do
-		[ -e "$dir/freezer.state" ] || [ -e "$dir/cgroup.freeze" ] ||
-			continue
-		find "$dir" -mindepth 1 -name freezer.state -exec \
-			sh -c 'for f; do echo THAWED >"$f"; done' sh {} + \
-			2>/dev/null
-		find "$dir" -mindepth 1 -name cgroup.freeze -exec \
-			sh -c 'for f; do echo 0 >"$f"; done' sh {} + \
-			2>/dev/null
-	done <"$bed/state/cgroups"
+	while IFS= read -r f; do
+		case $f in
+		*/freezer.state) echo THAWED >"$f" ;;
+		*/cgroup.freeze) echo 0 >"$f" ;;
+		esac 2>/dev/null
+	done < <([ ${#dirs[@]} = 0 ] || find "${dirs[@]}" -mindepth 1 \
+		\( -name freezer.state -o -name cgroup.freeze \) 2>/dev/null)
 	for p in $(_bed_pids "$bed"); do
 		kill -KILL "$p" 2>/dev/null && alive=1
 	done
@@ -164,13 +177,12 @@ _bed_kill()
 
 _bed_rm_cgroups()
 {
-	local mnt dir left=0
-	while read -r mnt dir; do
-		[ -d "$dir" ] || continue
-		find "$dir" -depth -type d -exec rmdir {} + 2>/dev/null
-		[ -d "$dir" ] && left=1
-	done <"$1/state/cgroups"
-	[ $left = 0 ]
+	local dirs
+	_bed_cgroups "$1"
+	[ ${#dirs[@]} = 0 ] ||
+		find "${dirs[@]}" -depth -type d -exec rmdir {} + 2>/dev/null
+	_bed_cgroups "$1"
+	[ ${#dirs[@]} = 0 ]
 }
 
 _bed_umount()
@@ -395,14 +407,30 @@ _hosts_etc()
 	END
 	cp /etc/ssh/moduli "$root/etc/ssh/" 2>/dev/null || :
 	mkdir -m 700 "$root/root" "$root/root/.ssh"
-	for t in ed25519 rsa ecdsa; do
-		set --
-		[ $t = rsa ] && set -- -b 2048
-		ssh-keygen -q -t $t "$@" -N '' -C "root@$name" \
+	for t in ed25519 ecdsa; do
+		ssh-keygen -q -t $t -N '' -C "root@$name" \
 			-f "$root/etc/ssh/ssh_host_${t}_key" || return
 	done
+	_hosts_rsa_key "$name" "$root/etc/ssh/ssh_host_rsa_key" || return
 	ssh-keygen -q -t ed25519 -N '' -C "root@$name" \
 		-f "$root/root/.ssh/id_ed25519"
+}
+
+# _hosts_rsa_key NAME FILE - takes long to make, so that of the host with this
+# number in another set is taken, where HOSTS_KEYS has it.
+_hosts_rsa_key()
+{
+	local kept=${HOSTS_KEYS:+$HOSTS_KEYS/${HOST_NUM[$1]}} new
+	if [ -n "$kept" ] && [ -d "$kept" ]; then
+		cp -p "$kept/${2##*/}" "$kept/${2##*/}.pub" "${2%/*}/"
+		return
+	fi
+	ssh-keygen -q -t rsa -b 2048 -N '' -C "root@$1" -f "$2" || return
+	[ -n "$kept" ] || return 0
+	new=$(mktemp -d "$kept.XXXXXX") && cp -p "$2" "$2.pub" "$new/" ||
+		return
+	# Two sets may come up at once; one key is enough.
+	mv -T "$new" "$kept" 2>/dev/null || rm -r "$new"
 }
 
 # _hosts_trust - the first host may log in on the others and knows them.

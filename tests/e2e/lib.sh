@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What the end-to-end tests share; sourced by tests/run before each t_*.sh,
+# What the end-to-end tests share; sourced by tests/item.sh before each t_*.sh,
 # together with hosts.sh.
 #
 # A file tests/e2e/t_NAME.sh defines functions test_* (and full_*, which run
@@ -29,6 +29,9 @@
 # which has the fault hooks, too; a line of its own changes that:
 # "# run: no-asan" the ordinary build alone; "# run: asan-only" the other alone;
 # "# run: asan-full" the second time with --full only.
+#
+# Other files run at the same time: a test touches nothing of this machine that
+# another may use or copy, and its deadlines allow for a busy machine.
 #
 # TEST_TMP is a directory of the test's own, seen on the hosts under the same
 # name, removed afterwards.
@@ -115,19 +118,16 @@ wait_until()
 # leftovers BED - prints what is left of it.
 leftovers()
 {
-	local bed=$1 p
+	local bed=$1
 	if [ -e "$bed" ]; then
 		echo "directory $bed"
 	fi
 	grep -F "$bed/" /proc/self/mountinfo || :
 	losetup -n -O NAME,BACK-FILE | grep -F "$bed/" || :
 	find /sys/fs/cgroup -name "${bed##*/}" 2>/dev/null || :
-	for p in /proc/[0-9]*; do
-		if tr '\0' '\n' 2>/dev/null <"$p/cmdline" |
-			grep -qxF "$bed"; then
-			echo "process ${p#/proc/}"
-		fi
-	done
+	# Not the process that looks.
+	grep -lzx "[/]${bed#/}" /proc/[0-9]*/cmdline 2>/dev/null |
+		sed 's,^/proc/\([0-9]*\)/.*,process \1,' || :
 }
 
 no_leftovers()

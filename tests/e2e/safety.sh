@@ -16,7 +16,10 @@
 #                           begins to move it and returns when it has come to
 #                           POINT and waits there (B_HOLD=POINT: or there, on
 #                           b); MIG_PID is its process
+#                           With HELD_MAYBE=1 it may also end before.
 #   go_on                   lets it, and waits for its end: RC
+#   begun [OPTION ...] CT   begins to move it in the background: MIG_PID
+#   ended                   waits for its end: RC
 #   owned_by HOST CT        that host can start it, the other one cannot, and
 #                           its tree is the reference's
 #   one_owner CT            at most one host could start it
@@ -198,13 +201,25 @@ held()
 		A_ENV="VZMIGRATE_FAULT_HOLD=$HOLD ${HELD_ENV:-}" A_FAULT="$1=hold"
 	fi
 	shift
-	mig_args "$@"
+	begun "$@"
 	A_ENV='' A_FAULT='' B_ENV=''
+	wait_until 20 held_or_gone
+	[ -e "$HOLD" ] || [ -n "${HELD_MAYBE:-}" ] ||
+		fail "it never came there: $(tail -n 5 "$ERR")"
+}
+
+held_or_gone()
+{
+	[ -e "$HOLD" ] || mig_gone
+}
+
+begun()
+{
+	mig_args "$@"
 	# A job in the background would ignore SIGINT.
 	on_bg a env --default-signal=INT "${MIG_ENV[@]}" "${MIG[@]}" \
 		>"$OUT" 2>"$ERR"
 	MIG_BG=$ON_BG MIG_PID=$ON_PID
-	wait_until 20 test -e "$HOLD"
 }
 
 go_on()
@@ -213,7 +228,6 @@ go_on()
 	ended
 }
 
-# ended - waits for the migration in the background.
 ended()
 {
 	wait_until "$LIMIT" mig_gone

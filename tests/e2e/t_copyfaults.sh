@@ -31,25 +31,6 @@ small_tree()
 		touch -d @1234567890.5 big d/sub"
 }
 
-# failing HOST OPTIONS REAL MOUNTPOINT - shows REAL there, with faults.
-failing()
-{
-	[ -x "$TOOLS/failfs" ] || skip "built without fuse3"
-	[ -c /dev/fuse ] || skip "no /dev/fuse"
-	on "$1" mkdir -p "$3" "$4"
-	on_bg "$1" "$TOOLS/failfs" -f -o "$2" "$3" "$4"
-	FAILFS=$ON_BG
-	wait_until 10 on "$1" mountpoint -q "$4"
-}
-
-# healed HOST MOUNTPOINT [REAL] - no more faults there; REAL in its place.
-healed()
-{
-	on "$1" umount "$2"
-	wait "$FAILFS"
-	[ -z "${3:-}" ] || on "$1" mount --bind "$3" "$2"
-}
-
 # refused CODE REGEX ARG ... - the run ends so, and leaves no trace. The last
 # argument is SRC:DST; REAL is where SRC is looked at, if elsewhere.
 refused()
@@ -106,56 +87,50 @@ test_directory_that_cannot_be_read()
 
 # --- files that move --------------------------------------------------------
 
-# moving DIR PERL WANT - while that runs in DIR, again and again, a run is
-# refused naming what moves; when it has ended a run goes through.
+# moving NAME FAULT WANT - with a file that moves whenever it is read the run is
+# refused and names it; when it keeps still a run goes through.
 moving()
 {
-	local dir=/fs/src/$1 rc=0 writer
-	small_tree "$dir"
-	on_bg a perl -e 'chdir shift or die; my $n = 0;
-		while (1) { '"$2"'; select undef, undef, undef, 0.001; $n++ }' \
-		"$dir"
-	writer=$ON_BG
-	assert_exit 6 move b "$dir:/fs/dst/$1"
+	small_tree "/fs/src/$1"
+	failing a "$2" "/fs/src/$1" "/mnt/$1"
+	assert_exit 6 move b "/mnt/$1:/fs/dst/$1"
 	assert_match "$3" "$ERR"
 	assert_match 'the source is as it was' "$ERR"
 	nothing_left "/fs/dst/$1"
-	kill "$ON_PID"
-	wait "$writer" || rc=$?
-	assert_eq 143 $rc "the writer's end"
-	on a sh -c "cd $dir && rm -f new; [ -e big ] || touch big
-		[ -e d/5 ] || touch d/5"
-	goes_through "$dir" "/fs/dst/$1"
+	healed a "/mnt/$1" "/fs/src/$1"
+	goes_through "/mnt/$1" "/fs/dst/$1"
+	on a umount "/mnt/$1"
 }
 
 test_file_that_grows_for_ever()
 {
-	moving grows 'open F, ">>", "d/5"; syswrite F, "x" x 500; close F' \
-		'd/5: .*(changed|shorter)'
+	moving grows grows=/d/5 'd/5: .*(changed|shorter)'
 }
 
 test_large_file_that_grows_for_ever()
 {
-	moving growsbig 'open F, ">>", "big"; syswrite F, "x" x 500; close F' \
-		'big: .*(changed|shorter)'
+	moving growsbig grows=big 'big: .*(changed|shorter)'
 }
 
 test_file_that_is_truncated()
 {
-	moving cut 'truncate "big", $n % 2 ? 3000000 : 10' \
-		'big: .*(changed|shorter)'
+	moving cut shrinks=big 'big: .*(changed|shorter)'
+}
+
+test_small_file_that_is_truncated()
+{
+	moving cutsmall shrinks=middle 'd/sub/middle: .*(changed|shorter)'
 }
 
 test_file_that_is_replaced()
 {
-	moving replaced 'open F, ">", "new"; print F "new $n"; close F;
-		rename "new", "d/5"' '(d/5|d|): .*(changed|replaced|vanished)'
+	moving replaced comes=/d/5 'd/5: .*replaced'
 }
 
 test_files_that_come_and_go()
 {
-	moving vanish 'unlink "d/5"; open F, ">", "d/5"; close F;
-		mkdir "d/n"; rmdir "d/n"' '(d/5|d/n|d): .*(changed|vanished)'
+	moving stirred stirs=/d/5 ' d: changed'
+	moving gone goes=/d/5 'd/5: vanished'
 }
 
 # --- the destination's disk -------------------------------------------------

@@ -10,6 +10,9 @@ TEST_TIMEOUT=120
 C=$VZ_TOP/completions
 PATH=$VZ_BUILDDIR/vzmigrate:$PATH
 
+# What is no host that could be named.
+NO_HOST='secret|evil|pattern|not|comment|after|other|\||\*|\?|/'
+
 # A home and an lxcpath with what is to be found, and what is not.
 world()
 {
@@ -17,8 +20,21 @@ world()
 	mkdir -p "$HOME/.ssh" "$TEST_TMP/lxc"/{web,"db 1",no-config} \
 		"$TEST_TMP/dirs/one"
 	touch "$TEST_TMP/lxc"/{web,"db 1"}/config
-	cat >"$HOME/.ssh/config" <<-'END'
+	mkdir -p "$HOME/.ssh/more" "$HOME/own dir"
+	cat >"$HOME/.ssh/config" <<-END
 	# Host comment
+	Include more/*.conf "~/own dir/x" # and no more/other
+	  include = $HOME/absolute /nonexistent/x
+	END
+	# Each in its turn names one that is read already, too.
+	printf 'Host inc1\r\nInclude config more/b.conf\r\n' \
+		>"$HOME/.ssh/more/a.conf"
+	printf 'Host inc2 inc2.*\n' >"$HOME/.ssh/more/b.conf"
+	echo 'Host other' >"$HOME/.ssh/more/other"
+	echo 'Host inc3' >"$HOME/own dir/x"
+	printf 'Include more/a.conf nested\nHost inc4\n' >"$HOME/absolute"
+	printf 'Host inc5 ?nc5\nInclude ~/absolute\n' >"$HOME/.ssh/nested"
+	cat >>"$HOME/.ssh/config" <<-'END'
 	Host alpha alpha.example *.pattern !not
 	  HostName 192.0.2.1
 	host=gate # after
@@ -61,7 +77,7 @@ test_bash_options()
 {
 	local help=$TEST_TMP/help o bad=
 	world
-	vzmigrate --help | sed '/^Exit codes/,$d' >"$help"
+	vzmigrate --help | sed '/^Refused/,$d' >"$help"
 	# All that the help has, long and short, and no other.
 	{
 		grep -oE '^ +(-[a-zA-Z], )?--[a-z-]+(\[?=)?' "$help" |
@@ -90,11 +106,12 @@ test_bash_words()
 	local lxc=$TEST_TMP/lxc
 	world
 	typed 'vzmigrate ' >"$TEST_TMP/hosts"
-	for h in alpha alpha.example gate known odd 192.0.2.7; do
+	for h in alpha alpha.example gate known odd 192.0.2.7 \
+		inc1 inc2 inc3 inc4 inc5; do
 		assert_match "^$h\$" "$TEST_TMP/hosts"
 	done
-	assert_no_match 'secret|evil|pattern|not|comment|after|\||\*' \
-		"$TEST_TMP/hosts"
+	assert_no_match "$NO_HOST" "$TEST_TMP/hosts"
+	offers 'vzmigrate inc' 'inc1 inc2 inc3 inc4 inc5'
 	offers 'vzmigrate al' 'alpha alpha.example'
 	offers 'vzmigrate root@ga' @gate
 	offers 'vzmigrate root@' "$(sed 's/^/@/' "$TEST_TMP/hosts" |
@@ -110,6 +127,7 @@ test_bash_words()
 	offers "vzmigrate --lxcpath=$lxc alpha w" web
 	offers "vzmigrate --lxcpath $lxc root@alpha " 'db\ 1 web'
 	offers "vzmigrate --lxcpath=$lxc root@alpha web:new d" 'db\ 1'
+	offers "vzmigrate --status --lxcpath=$lxc w" web
 	offers "vzmigrate --kind=dir alpha $TEST_TMP/dirs/o" \
 		"$TEST_TMP/dirs/one"
 	offers "vzmigrate --kind dir alpha $TEST_TMP/dirs/o" \
@@ -161,10 +179,10 @@ test_zsh()
 			"$@"' zsh "$C/_vzmigrate" "$@"
 	}
 	in_zsh _vzmigrate_hosts | sort -u >"$TEST_TMP/hosts"
-	assert_match '^gate$' "$TEST_TMP/hosts"
-	assert_match '^odd$' "$TEST_TMP/hosts"
-	assert_no_match 'secret|evil|pattern|not|comment|after|\||\*' \
-		"$TEST_TMP/hosts"
+	for h in gate odd inc1 inc2 inc3 inc4 inc5; do
+		assert_match "^$h\$" "$TEST_TMP/hosts"
+	done
+	assert_no_match "$NO_HOST" "$TEST_TMP/hosts"
 	assert_eq $'db 1\nweb' \
 		"$(in_zsh _vzmigrate_containers "$TEST_TMP/lxc" | sort)"
 	in_zsh _vzmigrate_options >"$TEST_TMP/specs"
@@ -172,7 +190,7 @@ test_zsh()
 		"$TEST_TMP/specs"
 	assert_match '^\*-r\+\[' "$TEST_TMP/specs"
 	assert_match '^\*--probe-ciphers=-\[.*\]::SECONDS:$' "$TEST_TMP/specs"
-	assert_eq "$(vzmigrate --help | sed '/^Exit codes/,$d' |
+	assert_eq "$(vzmigrate --help | sed '/^Refused/,$d' |
 		grep -oE -e '^ +(-[a-zA-Z], )?--[a-z-]+' |
 		grep -oE -e '--[a-z-]+' | sort)" \
 		"$(grep -oE '^\*--[a-z-]+' "$TEST_TMP/specs" | tr -d '*' | sort)"
@@ -206,12 +224,14 @@ test_zsh_tab()
 	expect ready:
 	zpty -w z "autoload -Uz compinit && compinit -u -D && print do''ne"
 	expect done
+	zpty -w -n z $'vzmigrate --status --lxcpath='$LXC$' we\t\C-a: \n'
+	expect "--lxcpath=$LXC web"
 	zpty -w -n z $'vzmigrate --remove-a\tn\t root@ga\t\C-a: \n'
 	expect 'root@gate'
 	zpty -w z "print -r -- got:\$history[\$((HISTCMD - 1))]"
 	expect 'got:: vzmigrate --remove-area=no root@gate'
 	END
-	FPATH1=$C zsh -f "$TEST_TMP/tab.zsh" >"$TEST_TMP/out" 2>&1 || {
+	LXC=$TEST_TMP/lxc FPATH1=$C zsh -f "$TEST_TMP/tab.zsh" >"$TEST_TMP/out" 2>&1 || {
 		cat -v "$TEST_TMP/out" >&2
 		fail "not completed"
 	}

@@ -262,6 +262,65 @@ test_staging_area_is_private()
 	forget
 }
 
+# --- who may add a stream ---------------------------------------------------
+
+# The case; what must be said, each so often; and how the agents end, that of
+# the connection first.
+join_cases()
+{
+	cat <<-'END'
+	honest|1 ^streams: ok$|1 0
+	wrong-token|3 ^join: denied the agent here does not take|1 1 1 1 0
+	twice|1 ^join: denied the agent here does not take|1 0 1 0
+	twice|1 ^the first: ok$|1 0 1 0
+	other-session|2 ^join: denied the agent here does not take|1 1 1 1 0 0
+	before|1 ^join: denied there is no agent here that waits|1 1
+	after|1 ^join: denied there is no agent here that waits|0 1
+	ended|1 ^stream-end: not-found there is no stream 1$|1 0 1 0
+	ended|1 ^join: denied the agent here does not take|1 0 1 0
+	flood|1 ^denied: 32 of 32$|1( 1){32} 0 0
+	flood|1 ^streams: ok$|1( 1){32} 0 0
+	opens|1 ^opened: 1024, then limit more than 1024 streams$|1 1 0
+	opens|1 ^join: denied the agent here does not take|1 1 0
+	opens|1 ^streams: ok$|1 1 0
+	malformed|1 ^join: protocol malformed join$|1 1 1 1 1 1 0
+	malformed|1 ^join: protocol malformed join: 1 bytes too many|1 1 1 1 1 1 0
+	malformed|1 ^join: protocol malformed join: [0-9]{7} bytes too many|1 1 1 1 1 1 0
+	on-control|1 ^join: gone$|1
+	requests|1 ^stream-open: gone$|1 0
+	goodbye|1 ^unharmed: ok$|1 0 0
+	END
+}
+
+test_streams_that_join()
+{
+	local c want ends last='' san=${HOSTS_SSHD_ENV:-}
+	while IFS='|' read -r c want ends <&3; do
+		OUT=$TEST_TMP/join.$c
+		# shellcheck disable=SC2086 # several settings
+		[ "$c" = "$last" ] || on b timeout 60 eviljoin "$c" env $san \
+			vzmigrate-agent >"$OUT" 2>"$OUT.err" ||
+			fail "$c: $(cat "$OUT" "$OUT.err")"
+		last=$c
+		assert_eq "${want%% *}" "$(grep -cE "${want#* }" "$OUT")" \
+			"$c, ${want#* }: $(cat "$OUT")"
+		says "$c" "^end: $ends\$"
+		# What was refused leaves nothing, and does no harm.
+		case $c in wrong-token | twice | other-session | ended | flood | \
+			malformed | goodbye)
+			says "$c" '^unharmed: ok$'
+			assert_no_match '^unharmed: no' "$OUT"
+			says "$c" '^descriptors: 0 more$'
+			assert_no_match '^descriptors: [1-9]' "$OUT"
+			;;
+		esac
+	done 3< <(join_cases)
+	assert_eq 700 "$(stat -c %a "$B/$STATE/join")"
+	assert_eq '' "$(ls "$B/$STATE/join")" "sockets"
+	assert_eq "$(on b eviljoin list | sort)" \
+		"$(join_cases | cut -d'|' -f1 | sort -u)" "cases"
+}
+
 # --- a hostile agent against the client -------------------------------------
 
 # meet CASE CODES REGEX - the client ends with one of the codes and says so in

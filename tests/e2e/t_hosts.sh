@@ -282,13 +282,13 @@ interrupted()
 
 test_nothing_left_after_sigint_in_up()
 {
-	interrupted INT 0.4
-	interrupted INT 1.2
+	interrupted INT 0.2
+	interrupted INT 0.6
 }
 
 test_nothing_left_after_sigterm_in_up()
 {
-	interrupted TERM 0.8
+	interrupted TERM 0.4
 }
 
 full_nothing_left_whenever_it_ends()

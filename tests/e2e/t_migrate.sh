@@ -277,7 +277,7 @@ test_bad_options()
 	refused 1 'frobnicate' --frobnicate b 101
 	refused 1 '-r/--remove-area' -r maybe b 101
 	refused 1 '--live' --live b 101
-	refused 1 '--rsync' --rsync=-z b 101
+	refused 1 '--rsync.*--exclude=x' --rsync=--exclude=x b 101
 	refused 1 'container is missing' b
 	refused 1 "name is empty" b ''
 	refused 1 'root directory' --kind=dir b /
@@ -534,7 +534,7 @@ test_agent_stopped()
 	quiet
 	big_dir stop
 	link_rate 80mbit
-	on_bg a env VZMIGRATE_KEEPALIVE_MS=500 vzmigrate --quiet --kind=dir b \
+	on_bg a env VZMIGRATE_KEEPALIVE_MS=250 vzmigrate --quiet --kind=dir b \
 		/srv/stop:/srv/stop2 >"$TEST_TMP/o" 2>"$TEST_TMP/e"
 	wait_until 20 agent_copies
 	on b pkill -STOP -x vzmigrate-agent
@@ -561,7 +561,9 @@ test_interrupted()
 	wait "$ON_BG" || rc=$?
 	link_rate none
 	assert_eq 70 "$rc" "$(cat "$TEST_TMP/e")"
-	assert_match 'stopping, the source will be as it was' "$TEST_TMP/e"
+	# On a busy machine it may have begun to undo before it says so.
+	assert_match 'interrupt: (stopping, the source will be as it was|already stopping)' \
+		"$TEST_TMP/e"
 	assert_no_file "$B/srv/int2"
 	wait_until 5 eval '! agent_runs'
 	no_sessions

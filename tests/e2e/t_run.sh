@@ -3,21 +3,35 @@
 #
 # The test runner itself: a test that it calls passed has passed.
 # run: no-asan
+# shellcheck disable=SC2016 # what other shells expand
+
+# file NAME - an end-to-end file of that tree; its text is stdin.
+file()
+{
+	local top=$TEST_TMP/top
+	mkdir -p "$top/tests/e2e" "$top/build/tests/unit"
+	cp "$VZ_TOP"/tests/{run,item.sh} "$top/tests/"
+	cp "$VZ_TOP"/tests/e2e/{hosts.sh,hosts-use.sh,lib.sh,host-init} \
+		"$top/tests/e2e/"
+	[ -e "$top/tests/times" ] || : >"$top/tests/times"
+	[ -e "$top/build/Makefile" ] || units
+	cat >"$top/tests/e2e/$1.sh"
+}
+
+# again WANT-EXIT ARGS ... - the runner over the files that are there.
+again()
+{
+	local want=$1
+	shift
+	assert_exit "$want" env -u RUN_TMP "$TEST_TMP/top/tests/run" "$@"
+}
 
 # runner WANT-EXIT ARGS ... - a runner of its own over the files in
 # $TEST_TMP/top; stdin holds t_x.sh.
 runner()
 {
-	local want=$1 top=$TEST_TMP/top
-	shift
-	mkdir -p "$top/tests/e2e" "$top/build/tests/unit"
-	cp "$VZ_TOP/tests/run" "$top/tests/"
-	cp "$VZ_TOP"/tests/e2e/{hosts.sh,hosts-use.sh,lib.sh,host-init} \
-		"$top/tests/e2e/"
-	cat >"$top/tests/e2e/t_x.sh"
-	[ -e "$top/build/Makefile" ] || units
-	assert_exit "$want" env -u RUN_TMP -u E2E_PREFIX \
-		"$top/tests/run" "$@"
+	file t_x
+	again "$@"
 }
 
 # units NAME ... - unit programs of the build; each a script on stdin lines.
@@ -64,7 +78,7 @@ test_full_and_filter()
 	full_long() { true; }
 	END
 	last_line '1 passed, 0 failed, 0 skipped'
-	assert_exit 1 env -u RUN_TMP "$TEST_TMP/top/tests/run" --filter nothing
+	again 1 --filter nothing
 	last_line '0 passed, 0 failed, 0 skipped'
 }
 
@@ -195,7 +209,7 @@ test_not_built()
 {
 	runner 0 <<<'test_1() { true; }'
 	rm "$TEST_TMP/top/build/Makefile"
-	assert_exit 2 env -u RUN_TMP "$TEST_TMP/top/tests/run"
+	again 2
 	assert_match 'is not built' "$ERR"
 }
 
@@ -212,18 +226,164 @@ test_signals_are_as_usual()
 	assert_eq '1 passed, 0 failed, 0 skipped' "$(tail -n 1 "$TEST_TMP/out")"
 }
 
+# --- several at once --------------------------------------------------------
+
+# waiting FILE OTHER - a test that ends when that file's has begun.
+waiting()
+{
+	cat <<-END
+	test_1() {
+		: >"$TEST_TMP/$1"
+		wait_until 20 test -e "$TEST_TMP/$2"
+	}
+	END
+}
+
+# Each is counted once, and what is told of a file stays together.
+test_two_files_at_once()
+{
+	{ waiting x y; echo 'test_2() { sleep 0.5; }'; } | file t_x
+	{ waiting y x; echo 'test_2() { sleep 0.5; false; }'; } | file t_y
+	again 1 --jobs 2
+	last_line '3 passed, 1 failed, 0 skipped'
+	assert_eq 2 "$(sed -n 's,^[okFAIL]* e2e/\(t_.\)\..*,\1,p' "$OUT" |
+		uniq | wc -l)" "files in one piece: $(cat "$OUT")"
+	again 2 --jobs 0
+}
+
+test_longest_first()
+{
+	file t_x <<<'test_1() { true; }'
+	file t_y <<<'test_1() { true; }'
+	file t_new <<<'test_1() { true; }'
+	program test_u </dev/null
+	units test_u
+	printf '%s\n' '# SECONDS NAME' '0 e2e/t_x' '900 e2e/t_y' \
+		'5 e2e/t_gone' >"$TEST_TMP/top/tests/times"
+	again 0 --jobs 1
+	# What nobody knows may take long; a unit program does not.
+	assert_eq 'e2e/t_y e2e/t_new unit/test_u e2e/t_x' \
+		"$(sed -n 's/^ok \([^ .]*\).*/\1/p' "$OUT" | xargs)"
+}
+
+# What is there no more would not be missed.
+test_times_are_of_what_exists()
+{
+	local name bad=''
+	while read -r _ name; do
+		case ${name#asan/} in
+		e2e/*) [ -e "$VZ_TOP/tests/${name#asan/}.sh" ] ;;
+		*) grep -qE "/${name##*/}( |\$)" "$VZ_TOP/Makefile.am" ;;
+		esac || bad+=" $name"
+	done < <(grep -v '^#' "$VZ_TOP/tests/times")
+	assert_eq '' "$bad" "in tests/times, but not there"
+}
+
+# The processes of one item are not those of another.
+test_strays_are_told_apart()
+{
+	file t_x <<-END
+	test_1() {
+		setsid sleep 1000 &
+		until grep -qz '^sleep' /proc/\$!/cmdline; do :; done
+		echo \$! >"$TEST_TMP/x"
+	}
+	END
+	file t_y <<-END
+	test_1() {
+		sleep 900 &
+		wait_until 20 test -s "$TEST_TMP/x"
+		wait_until 20 eval '! kill -0 \$(<"$TEST_TMP/x") 2>/dev/null'
+		kill \$!
+	}
+	END
+	again 1 --jobs 2
+	assert_match '^FAIL e2e/t_x.processes_left' "$OUT"
+	assert_match '^ok e2e/t_y.test_1' "$OUT"
+	last_line '2 passed, 1 failed, 0 skipped'
+}
+
+# Whoever dies, and when: the others run, and nobody counts it as passed.
+test_items_that_die()
+{
+	file t_x <<-'END'
+	teardown_file() { kill -KILL $$; }
+	test_1() { true; }
+	END
+	{ waiting y y; } | file t_y
+	# The shell of the item is the parent of what limits its time.
+	program test_kills <<-'END'
+	kill -KILL "$(ps -o ppid= -p $PPID | tr -d ' ')"
+	sleep 1000
+	END
+	program test_plain </dev/null
+	units test_kills test_plain
+	again 1
+	assert_match '^ok e2e/t_x.test_1 ' "$OUT"
+	assert_match '^FAIL e2e/t_x.end: it ended with 137' "$OUT"
+	assert_match '^ok e2e/t_y.test_1 ' "$OUT"
+	assert_match '^FAIL unit/test_kills.end: it ended with 137' "$OUT"
+	assert_match '^ok unit/test_plain ' "$OUT"
+	assert_match '^failed: unit/test_kills.end' "$OUT"
+	assert_no_match '^ok unit/test_kills' "$OUT"
+	nothing_runs
+}
+
+test_second_try()
+{
+	file t_x <<-END
+	test_once() { [ -e "$TEST_TMP/two" ] || { : >"$TEST_TMP/two"; false; }; }
+	test_2() { true; }
+	END
+	VZ_SECOND_TRY=1 again 0
+	assert_match '^FAIL e2e/t_x.test_once' "$OUT"
+	assert_match '^passed at the second try: e2e/t_x.test_once$' "$OUT"
+	last_line '2 passed, 0 failed, 0 skipped'
+	rm "$TEST_TMP/two"
+	again 1
+	last_line '1 passed, 1 failed, 0 skipped'
+	echo 'test_3() { false; }' >>"$TEST_TMP/top/tests/e2e/t_x.sh"
+	VZ_SECOND_TRY=1 again 1
+	assert_match '^failed: e2e/t_x.test_3$' "$OUT"
+	last_line '2 passed, 1 failed, 0 skipped'
+}
+
+nothing_runs()
+{
+	[ -z "$(pgrep -f "$TEST_TMP/top/")" ] ||
+		fail "still running: $(pgrep -af "$TEST_TMP/top/")"
+}
+
+# interrupted SIGNAL - with two files in the middle of a test.
+interrupted()
+{
+	local f
+	rm -f "$TEST_TMP"/[xy]
+	for f in x y; do
+		file t_$f <<<"test_1() { : >'$TEST_TMP/$f'; sleep 1000; }"
+	done
+	env -u RUN_TMP "$TEST_TMP/top/tests/run" --jobs 2 \
+		>"$TEST_TMP/out" 2>&1 &
+	wait_until 20 test -e "$TEST_TMP/x"
+	wait_until 20 test -e "$TEST_TMP/y"
+	kill -"$1" $!
+}
+
 test_interrupted()
 {
 	local rc=0
-	runner 0 <<<'test_1() { true; }'
-	echo 'test_1() { : >"'"$TEST_TMP"'/started"; sleep 1000; }' \
-		>"$TEST_TMP/top/tests/e2e/t_x.sh"
-	env -u RUN_TMP "$TEST_TMP/top/tests/run" >"$TEST_TMP/out" 2>&1 &
-	wait_until 20 test -e "$TEST_TMP/started"
-	kill -TERM $!
+	interrupted TERM
 	wait $! || rc=$?
 	assert_eq 143 $rc
 	assert_no_match '^ok' "$TEST_TMP/out"
 	assert_eq '0 passed, 0 failed, 0 skipped' "$(tail -n 1 "$TEST_TMP/out")"
-	[ -z "$(pgrep -f "$TEST_TMP/top/tests/run")" ] || fail "still running"
+	nothing_runs
+}
+
+# Nobody is left to end the files: they do so themselves.
+test_killed()
+{
+	interrupted KILL
+	wait $! || :
+	wait_until 20 eval '[ -z "$(pgrep -f "$TEST_TMP/top/")" ]'
 }

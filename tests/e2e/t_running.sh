@@ -4,6 +4,7 @@
 # A container that runs is moved: it is stopped late, started there, and of
 # its data nothing is lost; and whatever fails, it runs here again.
 
+# run: asan-full
 # shellcheck disable=SC2034 # read by tests/run
 TEST_TIMEOUT=300
 
@@ -122,6 +123,12 @@ runs_only_on()
 test_running_container_moves()
 {
 	runs c1
+	# As Debian has it: with a hook that is slow.
+	on a lxc-stop -k -n c1
+	sed -i '/^lxc.hook.post-stop =$/d' "$(conf_of a c1)"
+	rm "$(host_dir a)$CTS/c1/rootfs/srv/log"
+	on a lxc-start -n c1
+	wait_until 10 writes a c1
 	mig c1
 	want 0
 	runs_only_on b c1 2
@@ -237,9 +244,57 @@ test_stop_by_force()
 		"$(host_dir a)$CTS/c5/rootfs/sbin/init"
 	on a lxc-start -n c5
 	wait_until 10 writes a c5
-	mig --stop-timeout=1 c5
+	mig -v --stop-timeout=1 c5
 	want 0
 	assert_match 'c5 does not stop within 1 s as asked, so it is stopped by force' "$ERR"
+	stopped_in c5 1000 6000
+	runs_only_on b c5
+	nothing_left
+	stops c5
+}
+
+# stopped_in CT FROM TO - its stop took as many ms.
+stopped_in()
+{
+	local ms
+	ms=$(sed -n "s/^vzmigrate: $1 stopped, \\([0-9]*\\) ms\$/\\1/p" "$ERR")
+	if [ -z "$ms" ] || [ "$ms" -lt "$2" ] || [ "$ms" -gt "$3" ]; then
+		fail "stopped in ${ms:-?} ms, wanted $2 to $3"
+	fi
+}
+
+# Nor does the runtime's tool, not even to a SIGTERM.
+full_stop_by_a_tool_that_hangs()
+{
+	runs c5
+	# shellcheck disable=SC2016 # expanded there
+	shim a lxc-stop 'case " $* " in *" -k "*) exec "$REAL" "$@" ;; esac
+		trap "" TERM
+		sleep 100'
+	mig -v --stop-timeout=1 c5
+	unshim
+	want 0
+	assert_match 'c5 does not stop within 1 s as asked' "$ERR"
+	stopped_in c5 6000 14000
+	runs_only_on b c5
+	nothing_left
+	stops c5
+}
+
+# It is asked as LXC asks where its configuration does not say how, and its init
+# hears that only later.
+test_stop_that_is_slow()
+{
+	runs c5
+	on a lxc-stop -k -n c5
+	sed -i 's/^echo stop.*/sleep 1.5\n&/' \
+		"$(host_dir a)$CTS/c5/rootfs/sbin/init"
+	on a lxc-start -n c5
+	wait_until 10 writes a c5
+	mig -v c5
+	want 0
+	stopped_in c5 1500 20000
+	assert_no_match 'by force' "$ERR"
 	runs_only_on b c5
 	nothing_left
 	stops c5
@@ -321,6 +376,61 @@ test_start_dies_there()
 	rm -rf "$d"
 	nothing_left
 	again_runs c8
+}
+
+# F13: all the while its root makes a directory and a link to /etc of one name,
+# D3, D5: and files come, go, grow and shrink.
+test_hostile_while_it_runs()
+{
+	local h r p
+	stops c11
+	cat >"$TEST_TMP/init" <<-'END'
+	#!/bin/sh
+	trap 'end=1' PWR TERM
+	end=
+	cd /var/spool
+	n=0
+	while [ -z "$end" ]; do
+		n=$((n + 1))
+		mkdir x 2>/dev/null && echo mine >x/passwd && echo mine >x/new
+		rm -rf x
+		ln -s /etc x
+		rm x
+		ln -s /etc/passwd y
+		rm y
+		echo "$n" >y
+		echo "$n" >>grows
+		echo >shrinks
+		mv y z
+		echo "$n" >count
+	done
+	END
+	lxc_make a c11 "$TEST_TMP/init"
+	r=$(host_dir a)$CTS/c11/rootfs
+	mkdir "$r/var/spool"
+	for p in ln mv rm mkdir; do
+		ln -sf busybox "$r/bin/$p"
+	done
+	for h in a b; do
+		echo "secret of $h" >"$(host_dir $h)/etc/only-$h"
+		sha256sum <"$(host_dir $h)/etc/passwd" >"$TEST_TMP/passwd.$h"
+	done
+	on a lxc-start -n c11
+	wait_until 10 test -s "$r/var/spool/count"
+	mig --max-downtime=0 --rounds=4 c11
+	want 0
+	r=$(host_dir b)$CTS/c11/rootfs
+	wait_until 10 lxc_is RUNNING b c11
+	for h in a b; do
+		[ -z "$(find "$r" -name "only-$h")" ] ||
+			fail "what is /etc of $h came over"
+		assert_no_file "$(host_dir $h)/etc/new"
+		assert_eq "$(<"$TEST_TMP/passwd.$h")" \
+			"$(sha256sum <"$(host_dir $h)/etc/passwd")"
+		rm "$(host_dir $h)/etc/only-$h"
+	done
+	nothing_left
+	stops c11
 }
 
 # openvz, by the stand-in.

@@ -439,6 +439,31 @@ test_source_with_immutable_files()
 	nothing_left
 }
 
+# No program can set this, or get rid of it, but with the disk in its hands.
+test_immutable_device()
+{
+	local d=/srv/box img=$TEST_TMP/img rc=0
+	truncate -s 8M "$img"
+	mkfs.ext4 -q -F "$img"
+	on a mkdir -p $d
+	on a mount -o loop "$img" $d
+	on a mknod $d/null c 1 3
+	on a umount $d
+	debugfs -w -R "set_inode_field null flags 0x10" "$img" \
+		>"$TEST_TMP/debugfs" 2>&1
+	on a mount -o loop "$img" $d
+	if on a rm $d/null 2>/dev/null; then
+		fail "it is not immutable: $(cat "$TEST_TMP/debugfs")"
+	fi
+	mig $d
+	on a umount $d
+	rmdir "$(host_dir a)$d"
+	want 68
+	assert_match 'null: it is immutable, and is no file or directory' "$ERR"
+	assert_no_file "$(host_dir b)$d"
+	nothing_left
+}
+
 # --- signals (S4) -----------------------------------------------------------
 
 interrupted_at()

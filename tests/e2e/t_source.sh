@@ -226,7 +226,7 @@ test_manual_has_every_option()
 	for o in $(grep -oE '^ +(-[a-zA-Z], )?--[a-z-]+' "$help" |
 		grep -oE -e '--[a-z-]+' | sort -u) \
 		$(sed -n 's/^\t{ "\([a-z-]*\)", .*/--\1/p' \
-			"$VZ_TOP/vzmigrate/cli/options.c"); do
+			"$VZ_TOP/vzmigrate/cli/options_table.c"); do
 		grep -qE -e "$o([^a-z-]|\$)" "$TEST_TMP/text" || bad+=" $o"
 	done
 	assert_eq '' "$bad" "options that the manual lacks"

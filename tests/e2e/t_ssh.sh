@@ -29,6 +29,13 @@ setup_file()
 	ssh-keygen -q -t ed25519 -N 'pass phrase' -C enc -f "$SD/enc"
 	ssh-keygen -q -t rsa -b 2048 -m PEM -N secret -C pem -f "$SD/pem"
 	cat "$SD"/{id,idrsa,enc,pem}.pub >"$SD/ak"
+	# instead PATH OF-THIS-MACHINE CMD ... - CMD sees the one for the other.
+	cat >"$SD/instead" <<-'END'
+	#!/bin/sh
+	[ "$1" = -- ] || exec unshare -m "$0" -- "$@"
+	mount --bind "$2" "$3" && shift 3 && exec "$@"
+	END
+	chmod 755 "$SD/instead"
 }
 
 teardown_file()
@@ -69,8 +76,9 @@ start_sshd()
 			echo "SetEnv SHLVL=2" >>"$d/config"
 		grep -q '^HostKey ' "$d/config" ||
 			echo "HostKey $SD/hk" >>"$d/config"
-		setpriv --pdeathsig KILL /usr/sbin/sshd -D -f "$d/config" \
-			-E "$d/log" </dev/null &
+		setpriv --pdeathsig KILL \
+			${ETC:+"$SD/instead" "$ETC" /etc} \
+			/usr/sbin/sshd -D -f "$d/config" -E "$d/log" </dev/null &
 		PID=$!
 		disown "$PID"
 		wait_until 10 listens "$d" "$PID"
@@ -193,12 +201,7 @@ test_second_address_is_tried()
 	echo "[two-faces]:$PORT $(cut -d' ' -f1,2 "$SD/hk.pub")" \
 		>"$TEST_TMP/kh"
 	printf '%s two-faces\n' ::1 127.0.0.2 127.0.0.1 >"$TEST_TMP/hosts"
-	cat >"$TEST_TMP/in-ns" <<-'END'
-	#!/bin/sh
-	mount --bind "$1" /etc/hosts && shift && exec "$@"
-	END
-	chmod 755 "$TEST_TMP/in-ns"
-	assert_exit 0 unshare -m "$TEST_TMP/in-ns" "$TEST_TMP/hosts" "$PROBE" \
+	assert_exit 0 "$SD/instead" "$TEST_TMP/hosts" /etc/hosts "$PROBE" \
 		--ssh-config=none --info -p "$PORT" -i "$SD/id" \
 		--ssh="-o UserKnownHostsFile=$TEST_TMP/kh" two-faces true
 	assert_match '^peer: 127.0.0.1 ' "$ERR"
@@ -518,15 +521,18 @@ test_passphrase_is_asked_once()
 	assert_match '^asked: 0' "$TEST_TMP/tty"
 }
 
-# A password needs an account with one, and PAM for keyboard-interactive.
+# A password needs an account with one, and PAM for keyboard-interactive. The
+# servers that are started after this have it; this machine does not.
 password_account()
 {
-	USER_NAME=vzt$((RANDOM % 10000))
-	useradd -M -d "$TEST_TMP" -s /bin/sh "$USER_NAME" ||
-		skip "useradd does not work here"
-	# the account goes away with the test
-	trap 'userdel "$USER_NAME" 2>/dev/null || :' EXIT
-	echo "$USER_NAME:right" | chpasswd
+	unshare -m true 2>/dev/null || skip "no mount namespaces here"
+	ETC=$TEST_TMP/etc
+	cp -a /etc "$ETC"
+	echo "vzt:x:54321:54321::$TEST_TMP:/bin/sh" >>"$ETC/passwd"
+	echo 'vzt:x:54321:' >>"$ETC/group"
+	# "right"
+	echo 'vzt:$6$vzmigrate$qJbcSsaOfLbMUn8Ep2W1yipgBXiGA8kBDJBBI6M1dqSGu3GCjSMG2ABXDOis8GvcP0Uzxil.o8fQNu1IdmP6k.:19000:0:99999:7:::' \
+		>>"$ETC/shadow"
 }
 
 test_password()
@@ -534,23 +540,23 @@ test_password()
 	password_account
 	usual 'PasswordAuthentication yes'
 	on_terminal 'Password of [^:]*: ' right --ask --info -p "$PORT" \
-		--more 7 "$USER_NAME@127.0.0.1" 'echo the-end'
+		--more 7 "vzt@127.0.0.1" 'echo the-end'
 	assert_match the-end "$TEST_TMP/tty"
 	assert_match '^auth: password' "$TEST_TMP/tty"
 	assert_match '^asked: 1' "$TEST_TMP/tty"
 	assert_eq 7 "$(grep -c '^more' "$TEST_TMP/tty")" connections
 	assert_no_match right "$TEST_TMP/tty"
 	on_terminal 'Password of [^:]*: ' wrong --ask -p "$PORT" \
-		"$USER_NAME@127.0.0.1" 'echo the-end'
+		"vzt@127.0.0.1" 'echo the-end'
 	assert_match 'password: not accepted' "$TEST_TMP/tty"
 	assert_match '^asked: 1' "$TEST_TMP/tty"
 	# never a prompt without a terminal, or in batch mode
 	assert_exit 111 setsid -w "$PROBE" --ssh-config=none --ask -p "$PORT" \
 		--ssh="-o UserKnownHostsFile=$TEST_TMP/kh" \
-		"$USER_NAME@127.0.0.1" true
+		"vzt@127.0.0.1" true
 	assert_match 'it takes: publickey, password.*no terminal' "$ERR"
 	on_terminal 'Password of [^:]*: ' right --ask -p "$PORT" \
-		--ssh='-o BatchMode=yes' "$USER_NAME@127.0.0.1" 'echo the-end'
+		--ssh='-o BatchMode=yes' "vzt@127.0.0.1" 'echo the-end'
 	assert_match '^asked: 0' "$TEST_TMP/tty"
 	assert_match 'BatchMode forbids' "$TEST_TMP/tty"
 }
@@ -561,7 +567,7 @@ test_keyboard_interactive()
 	password_account
 	usual 'KbdInteractiveAuthentication yes' 'UsePAM yes'
 	on_terminal 'Password: ' right --ask --info -p "$PORT" --more 2 \
-		"$USER_NAME@127.0.0.1" 'echo the-end'
+		"vzt@127.0.0.1" 'echo the-end'
 	assert_match the-end "$TEST_TMP/tty"
 	assert_match '^auth: keyboard-interactive' "$TEST_TMP/tty"
 	assert_match '^asked: 1' "$TEST_TMP/tty"
@@ -573,12 +579,12 @@ test_two_factors()
 	usual 'PasswordAuthentication yes' \
 		'AuthenticationMethods publickey,password'
 	on_terminal 'Password of [^:]*: ' right --ask --info -p "$PORT" \
-		-i "$SD/id" --more 2 "$USER_NAME@127.0.0.1" 'echo the-end'
+		-i "$SD/id" --more 2 "vzt@127.0.0.1" 'echo the-end'
 	assert_match the-end "$TEST_TMP/tty"
 	assert_match '^auth: publickey .*/id, then password' "$TEST_TMP/tty"
 	assert_match '^asked: 1' "$TEST_TMP/tty"
 	# a key alone is right and not enough
-	assert_exit 111 probe -p "$PORT" -i "$SD/id" "$USER_NAME@127.0.0.1" true
+	assert_exit 111 probe -p "$PORT" -i "$SD/id" "vzt@127.0.0.1" true
 	assert_match 'it takes: password' "$ERR"
 	# two keys
 	start_sshd two 'AuthenticationMethods publickey,publickey'

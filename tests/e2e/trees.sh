@@ -18,6 +18,10 @@
 #   untouched HOST DIR FILE
 #                      DIR is as it was when look_at wrote FILE
 #   nothing_left DIR   no staging area beside DIR on b, no reservation there
+#   failing HOST OPTIONS REAL MOUNTPOINT
+#                      shows REAL there, with faults (tests/tools/failfs)
+#   healed HOST MOUNTPOINT [REAL]
+#                      no more faults there; REAL in its place
 #   peak HOST NAME FILE
 #                      in the background: keeps the largest peak of memory of
 #                      processes of that name in FILE, in KiB; PEAK_PID
@@ -124,4 +128,21 @@ peak()
 		done' "$2" "$3"
 	# shellcheck disable=SC2034 # for the caller
 	PEAK_PID=$ON_PID
+}
+
+failing()
+{
+	[ -x "$TOOLS/failfs" ] || skip "built without fuse3"
+	[ -c /dev/fuse ] || skip "no /dev/fuse"
+	on "$1" mkdir -p "$3" "$4"
+	on_bg "$1" "$TOOLS/failfs" -f -o "$2" "$3" "$4"
+	FAILFS=$ON_BG
+	wait_until 10 on "$1" mountpoint -q "$4"
+}
+
+healed()
+{
+	on "$1" umount "$2"
+	wait "$FAILFS"
+	[ -z "${3:-}" ] || on "$1" mount --bind "$3" "$2"
 }

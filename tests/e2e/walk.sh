@@ -9,8 +9,13 @@
 #   traces                  runs each scenario once and notes its points
 #   each FUNCTION SCENARIO HOST N [all]
 #                           FUNCTION at every N-th of them
-#   die_on_a, die_on_b, fail_on_a, fail_on_b
-#                           for each
+#   at FUNCTION SCENARIO HOST POINT ...
+#                           FUNCTION at these
+#   die_on_a, die_on_b      FUNCTIONs: the process there is killed
+#   fail_on_a, fail_on_b    what is done there fails
+#   cut_on_a, cut_on_b      the link breaks while that host is there
+#   hold_on_b               the agent stops there, its source is killed, and
+#                           the rerun meets the old agent alive
 #   all_points_walked [REGEX]
 #                           every point in the sources but those is passed
 
@@ -116,18 +121,28 @@ sample()
 		(all && /retir|commit|take-over|destroy/)'
 }
 
-# each FUNCTION SCENARIO HOST N [all] - FUNCTION POINT for a sample of them; all
-# failures are shown, not only the first.
 each()
 {
-	local fn=$1 s=$2 h=$3 n=$4 p bad='' count=0
+	local fn=$1 s=$2 h=$3 n=$4 p
+	p=$(points "$s" "$h" | sample "$n" "${5:-}")
+	[ -n "$p" ] || fail "no points: $s $h"
+	# shellcheck disable=SC2086
+	at "$fn" "$s" "$h" $p
+}
+
+# at - all failures are shown, not only the first.
+at()
+{
+	local fn=$1 s=$2 h=$3 p bad=''
 	local s_ fa fb opt
+	shift 3
 	read -r s_ fa fb opt < <(scenarios | grep "^$s ")
 	: "$s_"
 	CT=${CT:-c}
 	SC_A=$(none "$fa") SC_B=$(none "$fb") SC_OPT=$(none "$opt")
-	for p in $(points "$s" "$h" | sample "$n" "${5:-}"); do
-		count=$((count + 1))
+	for p; do
+		points "$s" "$h" | grep -qxF "$p" ||
+			fail "$s does not pass $p on $h"
 		if ! ( "$fn" "$p" "$s" ) 2>"$TEST_TMP/each"; then
 			echo "--- $fn $s $h $p" >&2
 			cat "$TEST_TMP/each" >&2
@@ -136,7 +151,6 @@ each()
 			clean_up
 		fi
 	done
-	[ $count -gt 0 ] || fail "no points: $s $h"
 	[ -z "$bad" ] || fail "$fn, $s, on $h:$bad"
 }
 
@@ -180,8 +194,14 @@ die_on_a()
 	*) want 137 ;;
 	esac
 	one_owner "$CT"
+	after_death "$1"
+}
+
+# after_death POINT - of the source's process there.
+after_death()
+{
 	case $1 in
-	journal.done.after:*)
+	journal.done.after:* | src.put-away*)
 		owned_by b "$CT"
 		# A dead process's lock is none, and nobody looks for it any
 		# more: the container is not here.
@@ -244,6 +264,20 @@ fail_on_b()
 	judge "$@"
 }
 
+# up_before CT - whether it runs when it is told to move; replaced by those who
+# have such.
+up_before()
+{
+	false
+}
+
+says_it_was_restored()
+{
+	grep -q 'the source is as it was' "$ERR" && return
+	cat "$ERR" >&2
+	fail "it does not say that the source is as it was"
+}
+
 # judge POINT SCENARIO - after a failure that was survived.
 judge()
 {
@@ -276,12 +310,12 @@ judge()
 		clean,*) nothing_left ;;
 		esac
 		case $1 in
-		src.block* | src.pass* | src.proof* | send.* | recv.* | \
-			dst.pass.* | *.proven.*)
-			grep -q 'the source is as it was' "$ERR" || {
-				cat "$ERR" >&2
-				fail "it does not say that the source is as it was"
-			}
+		src.pass* | send.* | recv.* | dst.pass.*)
+			# Of one that runs nothing was touched yet.
+			up_before "$CT" || says_it_was_restored
+			;;
+		src.block* | src.proof* | *.proven.*)
+			says_it_was_restored
 			;;
 		esac
 		again "$CT"
@@ -296,4 +330,84 @@ judge()
 		want "a documented code"
 		;;
 	esac
+}
+
+# Found out in seconds; only one address, since each is waited for.
+SHORT_LINK=(--ssh="-o ConnectTimeout=1 -o AddressFamily=inet")
+
+cut_on_a()
+{
+	fresh "$CT"
+	# shellcheck disable=SC2086
+	HELD_MAYBE=1 held "$1" "${SHORT_LINK[@]}" -r yes $SC_OPT "$CT"
+	link_cut b
+	go_on
+	link_join b
+	after_the_cut "$1"
+}
+
+# The client notices, and the agent may go on without it.
+cut_on_b()
+{
+	fresh "$CT"
+	# shellcheck disable=SC2086
+	B_HOLD=1 HELD_MAYBE=1 held "$1" "${SHORT_LINK[@]}" -r yes $SC_OPT "$CT"
+	link_cut b
+	ended
+	rm -f "$HOLD"
+	wait_until 20 no_agents
+	link_join b
+	after_the_cut "$1"
+}
+
+# after_the_cut POINT
+after_the_cut()
+{
+	one_owner "$CT"
+	case $RC in
+	0)
+		# Of what it was not told the destination keeps a record.
+		! grep -q 'was not told that all is done' "$ERR" ||
+			on b rm -rf "$STATE"/sessions
+		owned_by b "$CT"
+		nothing_left
+		return
+		;;
+	65)
+		assert_match 'run the same command again' "$ERR"
+		;;
+	4 | 6)
+		assert_match 'no sign of life|takes no data|connection was lost|cannot connect' \
+			"$ERR"
+		owned_by a "$CT"
+		;;
+	*)
+		want "a documented code" "$1"
+		;;
+	esac
+	again "$CT"
+}
+
+agent_stands()
+{
+	mig_gone || on b ps -eo stat=,args= | grep -q '^T.*[v]zmigrate-agent'
+}
+
+hold_on_b()
+{
+	fresh "$CT"
+	A_FAULT=$SC_A AGENT=$(agent_once "${SC_B:+$SC_B,}$1=stop")
+	# shellcheck disable=SC2086
+	begun -r yes $SC_OPT "$CT"
+	wait_until 20 agent_stands
+	kill -KILL "$MIG_PID" 2>/dev/null || :
+	ended
+	one_owner "$CT"
+	if [ "$RC" = 0 ]; then
+		owned_by b "$CT"
+		nothing_left
+		return
+	fi
+	want 137
+	again "$CT"
 }

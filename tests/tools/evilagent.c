@@ -6,7 +6,9 @@
  * one, hands frames through in both directions, and breaks one rule of
  * PROTOCOL.md at the N-th frame (1 by default) that the case is about. So
  * every stage of a migration can be reached. What the frames of the agent
- * are counted as, says the case's row; "list" prints all cases.
+ * are counted as, says the case's row; "list" prints all cases. Those whose
+ * name begins with stream- leave control streams alone but for replies to
+ * STREAM_END.
  *
  * With EVIL_COUNT=FILE in the environment the number of frames of the agent
  * is written there at the end, for a sweep over N.
@@ -35,6 +37,9 @@ static unsigned long at = 1, seen, frames;
 static struct buf up, down; /* from the client, from the agent */
 static bool greeted;	    /* the greeting was handed through */
 static unsigned method;	    /* of the client's last request */
+static bool joined;	    /* we are a data stream */
+static uint32_t end_id;	    /* of the client's last STREAM_END */
+static uint64_t swallowed;  /* content frames */
 
 static void __attribute__((noreturn)) leave(int status)
 {
@@ -334,6 +339,37 @@ d_fault(const struct frame *f)
 	return true;
 }
 
+/* More than it got, and a word after that. */
+static bool
+d_dead_fault(const struct frame *f)
+{
+	d_ack_future(f);
+	d_fault(f);
+	return true;
+}
+
+static bool
+d_stream_end_lie(const struct frame *f)
+{
+	static const uint8_t many[8] = { 0, 0, 16 };
+
+	if (joined) {
+		leave(0);
+	}
+	put_reply(f->id, 0, NULL, many, sizeof(many));
+	return false;
+}
+
+static bool
+d_stream_end_denied(const struct frame *f)
+{
+	if (joined) {
+		leave(0);
+	}
+	put_reply(f->id, (uint32_t)E_NOT_FOUND, "no such stream", NULL, 0);
+	return false;
+}
+
 static bool
 d_flood(const struct frame *f)
 {
@@ -540,6 +576,11 @@ enum counts {
 	PROOF,	/* replies to PASS_END */
 	ORDER,	/* replies to TAKE_OVER, each of them from the N-th on */
 	CLIENT, /* each frame of the client */
+	/* Data streams alone: */
+	S_ACK,	/* acknowledgements */
+	S_EACH, /* the same, and every one from the N-th on */
+	S_END,	/* the same, and on the control stream replies to STREAM_END */
+	S_EAT,	/* content is not handed through, and acknowledged */
 };
 
 static const struct row {
@@ -579,6 +620,16 @@ static const struct row {
 	{ "keepalives", REPLY, d_keepalives, NULL },
 	{ "silent", REPLY, d_silent, NULL },
 	{ "drip", REPLY, d_drip, NULL },
+	{ "stream-ack-future", S_ACK, d_ack_future, NULL },
+	{ "stream-ack-back", S_ACK, d_ack_back, NULL },
+	{ "stream-ack-twice", S_EACH, d_twice, NULL },
+	{ "stream-fault", S_ACK, d_fault, NULL },
+	{ "stream-dead-fault", S_ACK, d_dead_fault, NULL },
+	{ "stream-cut", S_ACK, d_cut, NULL },
+	{ "stream-silent", S_ACK, d_silent, NULL },
+	{ "stream-end-lie", S_END, d_stream_end_lie, NULL },
+	{ "stream-end-denied", S_END, d_stream_end_denied, NULL },
+	{ "stream-eat", S_EAT, NULL, NULL },
 	{ "proof-sum", PROOF, d_proof_sum, NULL },
 	{ "proof-count", PROOF, d_proof_count, NULL },
 	{ "state-unknown", ORDER, d_state_unknown, NULL },
@@ -617,7 +668,15 @@ counted(const struct frame *f)
 	case ORDER:
 		return f->h.type == FRAME_REPLY && method == MSG_TAKE_OVER &&
 		       ++seen >= at;
+	case S_ACK:
+		return joined && f->h.type == FRAME_ACK && ++seen == at;
+	case S_EACH:
+		return joined && f->h.type == FRAME_ACK && ++seen >= at;
+	case S_END:
+		return joined ? f->h.type == FRAME_ACK && ++seen >= at
+			      : f->h.type == FRAME_REPLY && f->id == end_id;
 	case CLIENT:
+	case S_EAT:
 		break;
 	}
 	return false;
@@ -690,6 +749,17 @@ from_the_client(void)
 	while (next(&up, &f)) {
 		if (f.h.type == FRAME_REQUEST && f.h.len >= 6) {
 			method = f.p[4] | (unsigned)f.p[5] << 8;
+			joined |= method == MSG_JOIN;
+			if (method == MSG_STREAM_END) {
+				end_id = f.p[0] | (uint32_t)f.p[1] << 8 |
+					 (uint32_t)f.p[2] << 16;
+			}
+		}
+		if (row->counts == S_EAT && joined &&
+		    (f.h.type == FRAME_BATCH || f.h.type == FRAME_CHUNK)) {
+			put_ack(++swallowed);
+			buf_consume(&up, FRAME_HEADER + f.h.len);
+			continue;
 		}
 		if (row->counts == CLIENT && f.h.type != FRAME_KEEPALIVE &&
 		    ++seen == at && row->act) {

@@ -11,6 +11,13 @@
  *			half of it
  *	enospc=PATH	closing or syncing that file, once written to, gives
  *			ENOSPC
+ *	grows=PATH	each read of that file makes it longer before,
+ *	shrinks=PATH	cuts it to 10 bytes,
+ *	comes=PATH	puts a new one in its place,
+ *	stirs=PATH	or makes and removes one beside it
+ *	goes=PATH	it is listed, but not there
+ *	slow=MS		each write takes that long,
+ *	slow-read=MS	each read
  *
  * PATH starts with a slash at the mount point, or is the name alone, in any
  * directory. Named files bypass the page cache, so that one read or write is
@@ -23,6 +30,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +42,8 @@
 
 static struct opt {
 	char *eio, *eacces, *shrt, *enospc; /* or NULL */
+	char *grows, *shrinks, *comes, *stirs, *goes;
+	unsigned slow, slow_read;
 } opt;
 
 static unsigned long eio_at, eio_reads; /* which read fails; reads so far */
@@ -85,6 +95,9 @@ static int
 f_getattr(const char *path, struct stat *st, struct fuse_file_info *fi)
 {
 	(void)fi;
+	if (named(opt.goes, path)) {
+		return -ENOENT;
+	}
 	return RESULT(fstatat(root, rel(path), st, AT_SYMLINK_NOFOLLOW));
 }
 
@@ -190,7 +203,9 @@ open_file(const char *path, int flags, mode_t mode, struct fuse_file_info *fi)
 	}
 	fi->fh = (uintptr_t)h;
 	fi->direct_io = named(opt.eio, path) || named(opt.shrt, path) ||
-			named(opt.enospc, path);
+			named(opt.enospc, path) || named(opt.grows, path) ||
+			named(opt.shrinks, path) || named(opt.comes, path) ||
+			named(opt.stirs, path);
 	return 0;
 }
 
@@ -206,6 +221,33 @@ f_create(const char *path, mode_t mode, struct fuse_file_info *fi)
 	return open_file(path, fi->flags | O_CREAT, mode, fi);
 }
 
+/* What is to happen to a file that is just read. */
+static int
+move_on(const char *path)
+{
+	char fresh[8192];
+	int fd;
+
+	if (named(opt.shrinks, path)) {
+		return truncate(FULL(path), 10);
+	}
+	if (!named(opt.grows, path) && !named(opt.comes, path) &&
+	    !named(opt.stirs, path)) {
+		return 0;
+	}
+	snprintf(fresh, sizeof(fresh), "%s%s", rel(path),
+		 named(opt.grows, path) ? "" : ".new");
+	fd = openat(root, fresh, O_WRONLY | O_CREAT | O_APPEND, 0644);
+	if (fd < 0 || write(fd, "more of it", 10) != 10 || close(fd) < 0) {
+		return -1;
+	}
+	if (named(opt.stirs, path)) {
+		return unlinkat(root, fresh, 0);
+	}
+	return named(opt.comes, path) ? renameat(root, fresh, root, rel(path))
+				      : 0;
+}
+
 static int
 f_read(const char *path, char *buf, size_t size, off_t off,
        struct fuse_file_info *fi)
@@ -214,6 +256,12 @@ f_read(const char *path, char *buf, size_t size, off_t off,
 
 	if (named(opt.eio, path) && ++eio_reads >= eio_at) {
 		return -EIO;
+	}
+	if (move_on(path) < 0) {
+		return -errno;
+	}
+	if (opt.slow_read) {
+		poll(NULL, 0, (int)opt.slow_read);
 	}
 	n = pread(handle(fi)->fd, buf, size, off);
 	return n < 0 ? -errno : (int)n;
@@ -227,6 +275,9 @@ f_write(const char *path, const char *buf, size_t size, off_t off,
 
 	if (named(opt.shrt, path) && size > 1) {
 		size /= 2;
+	}
+	if (opt.slow) {
+		poll(NULL, 0, (int)opt.slow);
 	}
 	handle(fi)->written = 1;
 	n = pwrite(handle(fi)->fd, buf, size, off);
@@ -412,6 +463,13 @@ static const struct fuse_opt options[] = {
 	{ "eacces=%s", offsetof(struct opt, eacces), 0 },
 	{ "short=%s", offsetof(struct opt, shrt), 0 },
 	{ "enospc=%s", offsetof(struct opt, enospc), 0 },
+	{ "grows=%s", offsetof(struct opt, grows), 0 },
+	{ "shrinks=%s", offsetof(struct opt, shrinks), 0 },
+	{ "comes=%s", offsetof(struct opt, comes), 0 },
+	{ "stirs=%s", offsetof(struct opt, stirs), 0 },
+	{ "goes=%s", offsetof(struct opt, goes), 0 },
+	{ "slow=%u", offsetof(struct opt, slow), 0 },
+	{ "slow-read=%u", offsetof(struct opt, slow_read), 0 },
 	FUSE_OPT_END,
 };
 

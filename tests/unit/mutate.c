@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/btrfs.h>
 #include <linux/fs.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -422,6 +423,27 @@ op_mkdir(struct mutate *m, const char *p)
 	(void)mkdirat(m->root, p, below(m, 2) ? 02755 : 0700);
 }
 
+/* Where there is such a thing: inode numbers begin anew in it. */
+static void
+op_subvolume(struct mutate *m, const char *p)
+{
+	struct btrfs_ioctl_vol_args v = { 0 };
+	char dir[64], *slash;
+	int fd;
+
+	snprintf(dir, sizeof(dir), "%s", p);
+	slash = strrchr(dir, '/');
+	if (slash) {
+		*slash = '\0';
+	}
+	snprintf(v.name, sizeof(v.name), "%s", slash ? slash + 1 : dir);
+	fd = open_at(m, slash ? dir : ".", O_RDONLY | O_DIRECTORY);
+	if (fd >= 0) {
+		(void)ioctl(fd, BTRFS_IOC_SUBVOL_CREATE, &v);
+		close(fd);
+	}
+}
+
 static void
 op_mknod(struct mutate *m, const char *p)
 {
@@ -565,6 +587,7 @@ static const struct {
 	{ "unlink", 4, NODIR, op_unlink },
 	{ "remove", 1, ANY, op_remove },
 	{ "mkdir", 9, ANY, op_mkdir },
+	{ "subvolume", 3, ANY, op_subvolume },
 	{ "mknod", 4, ANY, op_mknod },
 	{ "chmod", 4, ANY, op_chmod },
 	{ "chown", 3, ANY, op_chown },

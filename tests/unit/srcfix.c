@@ -33,6 +33,7 @@ enum plan_remove srcfix_remove;
 const char *srcfix_new_id;
 bool srcfix_up;
 volatile int srcfix_stop;
+unsigned srcfix_keepalive_ms;
 
 static char top[64];
 static char path_buf[8][256];
@@ -763,7 +764,7 @@ run(const char *session)
 	struct srcconn_opts o = { .dial = dial,
 				  .host = "b",
 				  .greeting_ms = 5000,
-				  .keepalive_ms = 500 };
+				  .keepalive_ms = srcfix_keepalive_ms };
 	struct plan plan = { .kind = kind(),
 			     .rounds = { .max_rounds = 2 },
 			     .remove = srcfix_remove,
@@ -973,6 +974,7 @@ srcfix_setup(void **state)
 	srcfix_new_id = NULL;
 	srcfix_up = false;
 	srcfix_stop = 0;
+	srcfix_keepalive_ms = 500;
 	return 0;
 }
 

@@ -56,6 +56,7 @@ extern bool srcfix_check_only, srcfix_keep_dst;
 extern enum plan_remove srcfix_remove;
 extern const char *srcfix_new_id;
 extern volatile int srcfix_stop;
+extern unsigned srcfix_keepalive_ms; /* who is silent is given up after 15 */
 int srcfix_run(void);
 
 /* src_take_back with this session. */

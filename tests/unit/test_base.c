@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "base/atomicfile.h"
 #include "base/buf.h"
@@ -83,6 +84,41 @@ test_buf_limit(void **state)
 	assert_int_equal(buf_printf(&b, &e, "%d", 12345), 0);
 	assert_string_equal(buf_cstr(&b, &e), "12345");
 	buf_fini(&b);
+}
+
+/* Two hosts may have other processors: whatever code is chosen here, the digest
+ * is the one that xxHash defines. */
+static void
+test_digest_is_xxh3(void **state)
+{
+	struct digest_key k;
+	struct digest_state *st;
+	uint8_t data[5000], is[16];
+
+	(void)state;
+	assert_int_equal(digest_key_new(&k, NULL), 0);
+	assert_int_equal(digest_random(data, sizeof(data), NULL), 0);
+	for (size_t len = 0; len <= sizeof(data); len += len < 600 ? 1 : 97) {
+		XXH128_hash_t h = XXH3_128bits_withSecret(data, len, k.secret,
+							  sizeof(k.secret));
+		struct digest d = digest_of(&k, data, len), d2;
+
+		for (int i = 0; i < 8; i++) {
+			is[i] = (uint8_t)(h.low64 >> 8 * i);
+			is[8 + i] = (uint8_t)(h.high64 >> 8 * i);
+		}
+		assert_memory_equal(d.b, is, 16);
+		st = digest_new(&k, NULL);
+		assert_non_null(st);
+		digest_update(st, data, len / 3);
+		digest_update(st, data + len / 3, len - len / 3);
+		d2 = digest_final(st);
+		digest_free(st);
+		assert_memory_equal(d2.b, is, 16);
+		assert_true(digest_hash64(&k, data, len) ==
+			    XXH3_64bits_withSecret(data, len, k.secret,
+						   sizeof(k.secret)));
+	}
 }
 
 static void
@@ -268,6 +304,7 @@ main(void)
 		cmocka_unit_test(test_escape),
 		cmocka_unit_test(test_err_chain),
 		cmocka_unit_test(test_buf_limit),
+		cmocka_unit_test(test_digest_is_xxh3),
 		cmocka_unit_test(test_digest_sum),
 		cmocka_unit_test(test_child_output),
 		cmocka_unit_test(test_child_faults),

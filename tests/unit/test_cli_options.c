@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "cli/exitcode.h"
 #include "cli/options.h"
+#include "cli/options_int.h"
 #include "xfer/compress.h"
 
 #define ARGS_MAX 16
@@ -70,11 +71,13 @@ static const struct {
 	{ "--streams=4x host 1", "--streams: '4x' is neither" },
 	{ "--streams=-1 host 1", "--streams: '-1' is neither" },
 	{ "--streams= host 1", "--streams: '' is neither" },
-	{ "--nodeps=disk_space host 1",
-	  "-f/--nodeps: 'disk_space' is not a check" },
-	{ "-f=rate host 1", "-f/--nodeps: 'rate' is not a check" },
-	{ "--nodeps=cpu,rate host 1",
-	  "-f/--nodeps: 'rate' is not a check" },
+	{ "--nodeps=disk host 1", "-f/--nodeps: 'disk' is not a check" },
+	{ "-f=rates host 1", "-f/--nodeps: 'rates' is not a check" },
+	{ "--nodeps=cpu,x host 1", "-f/--nodeps: 'x' is not a check" },
+	{ "--nodeps=v host 1", "-f/--nodeps: 'v' is not a check" },
+	{ "-fvx host 1", "-f/--nodeps: 'vx' is not a check" },
+	{ "-fvl host 1", "-f/--nodeps: 'vl' is not a check" },
+	{ "-fvz host 1", "-z/--eztempl: " },
 	{ "-p 0 host 1", "-p/--port: '0' is not a port" },
 	{ "-p x host 1", "-p/--port: 'x' is not a port" },
 	{ "--ssh=-X host 1", "--ssh: " },
@@ -89,19 +92,18 @@ static const struct {
 	{ "--quiet -v host 1", "--quiet and -v/--verbose exclude" },
 	{ "--check-only=yes host 1", "--check-only takes no value" },
 	{ "--frobnicate host 1",
-	  "unknown or ambiguous option --frobnicate (vzmigrate "
-	  "--help lists them)" },
-	{ "--new host 1", "unknown or ambiguous option --new (vzmigrate --help "
-			  "lists them)" },
+	  "unknown option --frobnicate (vzmigrate --help lists them)" },
+	{ "--new=5 host 1", "--new can be any of --new-id, --new-uuid, "
+			    "--new-name, --new-private, --new-root" },
+	{ "--comp host 1", "--comp can be any of --compress, --compact" },
+	{ "--l host 1", "--l can be any of --lxcpath, --limit-speed, "
+			"--limit-cutover, --lazy, --live" },
 	{ "-Q host 1", "unknown option -Q" },
 	{ "-1 host", "unknown option -1" },
 	/* Of the namesakes, not done here: each by its name. */
 	{ "--live host 1", "--live: " },
 	{ "--online host 1", "--online: " },
-	{ "--rsync=-z host 1", "--rsync: rsync is not used" },
-	{ "-c host 1", "-c/--compact: " },
-	{ "--compact host 1", "-c/--compact: " },
-	{ "-s host 1", "-s/--snapshot: " },
+	{ "--onl host 1", "--online: " },
 	{ "--compress=0 host 1", "--compress: '0' is not a level" },
 	{ "--compress=20 host 1", "--compress: '20' is not a level" },
 	{ "--compress=x host 1", "--compress: 'x' is not a level" },
@@ -112,26 +114,29 @@ static const struct {
 	{ "--limit-speed=-1 host 1", "-l/--limit-speed: '-1' is not a rate" },
 	{ "--limit-speed= host 1", "-l/--limit-speed: '' is not a rate" },
 	{ "-l root host 1", "-l/--limit-speed: 'root' is not a rate" },
-	{ "--timeout=9 host 1", "--timeout: " },
-	{ "--keep-images host 1", "--keep-images: " },
-	{ "--keeper host 1", "--keeper: " },
-	{ "--keeper=5 host 1", "--keeper: " },
-	{ "--lazy host 1", "--lazy: " },
-	{ "--require-realtime host 1", "--require-realtime: " },
-	{ "--readonly host 1", "--readonly: " },
-	{ "--nonsharedfs host 1", "--nonsharedfs: " },
-	{ "--keep-src host 1", "--keep-src: use -r no" },
-	{ "--private=/a host 1", "--private: use --new-private" },
-	{ "--new-uuid host 1", "--new-uuid: " },
+	{ "--timeout=0 host 1", "--timeout: '0' is not a time" },
+	{ "--timeout=43201 host 1", "--timeout: '43201' is not a time" },
+	{ "--timeout host 1", "--timeout: 'host' is not a time" },
+	{ "--lazy host 1", "--lazy: running processes" },
+	{ "--require-realtime host 1", "--require-realtime: running proc" },
+	{ "--readonly host 1", "--readonly: the source has to be locked" },
+	{ "--keep-src host 1", "--keep-src: two hosts would own it" },
+	{ "--private=/a host 1", "--private: where its files are" },
 	{ "--config=/a host 1", "--config: " },
-	{ "--run-as=7 host 1", "--run-as: " },
-	{ "-z host 1", "-z/--eztempl: " },
-	{ "--ignore-backup-disk host 1", "--ignore-backup-disk: " },
-	{ "--noevent host 1", "--noevent: " },
+	{ "-z host 1", "-z/--eztempl: templates" },
 	{ "--aprogress host 1", "--aprogress: use --json" },
 	{ "--skiplock host 1", "--skiplock: " },
 	{ "--skipregister host 1", "--skipregister: " },
 	{ "--socket host 1", "--socket: " },
+	{ "--no-ssl host 1", "--no-ssl: the transport is SSH" },
+	{ "--certificate=/a host 1", "--certificate: " },
+	{ "--privatekey=/a host 1", "--privatekey: " },
+	{ "--ciphers=x host 1", "--ciphers: it is for SSL" },
+	{ "-agent host 1", "-agent: " },
+	{ "-ps 3 4 5 6", "-ps: " },
+	{ "root:geheim@host 1", "a password is not taken" },
+	/* What it is refused for comes before all else. */
+	{ "--live", "--live: running processes" },
 	{ "--probe-ciphers=0 host", "--probe-ciphers: '0' is not a time" },
 	{ "--probe-ciphers=.5 host", "--probe-ciphers: '.5' is not a time" },
 	{ "--probe-ciphers=1,5 host", "--probe-ciphers: '1,5' is not a time" },
@@ -387,38 +392,125 @@ test_rate_and_compression(void **state)
 	options_fini(&p.o);
 }
 
-/* Of the namesakes, meaning nothing here or so anyway. */
+/* Of the namesakes: each is told in one line, in the order given. */
 static void
 test_accepted(void **state)
 {
-	static const char *const lines[] = {
-		"--ssh-mux h 1", "-f h 1",	     "--nodeps h 1",
-		"-fcpu h 1",	 "-f=all h 1",	     "--nodeps=cpu,ipv6 h 1",
-		"--nostart h 1", "--nodeps=all h 1", "--nodeps=cpu_check h 1",
-		"-W h 1",	 "--whole-file h 1", "-b h 1",
-		"--batch h 1",	 "--streams=1 h 1",
+	static const struct {
+		const char *line;
+		const char *notes[3]; /* beginnings */
+	} t[] = {
+		{ "h 1", { NULL } },
+		{ "--ssh-mux h 1", { "--ssh-mux: connections are" } },
+		{ "-W h 1", { "-W/--whole-file: " } },
+		{ "--whole-file h 1", { "-W/--whole-file: " } },
+		{ "-b h 1", { "-b/--batch: " } },
+		{ "-c h 1", { "-c/--compact: images are moved as" } },
+		{ "-s h 1", { "-s/--snapshot: an image is read" } },
+		{ "--keeper h 1", { "--keeper: " } },
+		{ "--keeper=5 h 1", { "--keeper: " } },
+		{ "--keep-images h 1", { "--keep-images: " } },
+		{ "--nonsharedfs h 1", { "--nonsharedfs: " } },
+		{ "--run-as=7 h 1", { "--run-as: " } },
+		{ "--ignore-backup-disk h 1", { "--ignore-backup-disk: " } },
+		{ "--noevent h 1", { "--noevent: " } },
+		{ "--resume h 1", { "--resume: " } },
+		{ "--batch --ssh-mu h 1", { "-b/--batch: ", "--ssh-mux: " } },
+		{ "--nodeps h 1", { NULL } },
+		{ "-f=cpu_check,disk_space h 1", { NULL } },
+		{ "--nodeps=cpu,ipv6,rate h 1",
+		  { "-f/--nodeps: such a check is not made: ipv6, rate" } },
+		{ "-fcpu h 1", { NULL } },
+		{ "-fbv h 1", { "-b/--batch: " } },
 	};
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		struct parsed p;
+		size_t n = 0;
 
-		parse(&p, lines[i]);
+		parse(&p, t[i].line);
 		if (p.rc) {
-			print_error("'%s': %s\n", lines[i], p.e.text);
+			print_error("'%s': %s\n", t[i].line, p.e.text);
 		}
 		assert_int_equal(p.rc, 0);
 		assert_int_equal(p.o.ncts, 1);
 		assert_string_equal(p.o.target.host, "h");
+		for (; t[i].notes[n]; n++) {
+			assert_true(n < p.o.notes.n);
+			assert_int_equal(strncmp(p.o.notes.v[n], t[i].notes[n],
+						 strlen(t[i].notes[n])),
+					 0);
+		}
+		assert_int_equal(p.o.notes.n, n);
 		options_fini(&p.o);
 	}
+}
+
+static void
+test_notes_are_told(void **state)
+{
+	static const struct {
+		const char *line, *text;
+	} t[] = {
+		{ "--ssh-mux h 1",
+		  "vzmigrate: --ssh-mux: connections are always shared\n" },
+		{ "--ssh-mux --quiet h 1", "" },
+		{ "-v h 1", "" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		char *text = NULL;
+		size_t len = 0;
+		FILE *f = open_memstream(&text, &len);
+		struct parsed p;
+
+		assert_non_null(f);
+		parse(&p, t[i].line);
+		assert_int_equal(p.rc, 0);
+		options_tell(&p.o, f);
+		assert_int_equal(fclose(f), 0);
+		assert_string_equal(text, t[i].text);
+		free(text);
+		options_fini(&p.o);
+	}
+}
+
+/* What the letters behind -f do. */
+static void
+test_letters(void **state)
+{
+	struct parsed p;
+
+	(void)state;
+	parse(&p, "-ftvv h 1");
+	assert_int_equal(p.rc, 0);
+	assert_string_equal(p.o.plan.nodeps, "all");
+	assert_true(p.o.times);
+	assert_int_equal(p.o.verbose, 2);
+	options_fini(&p.o);
+	parse(&p, "-f=cpu h 1");
+	assert_int_equal(p.rc, 0);
+	assert_string_equal(p.o.plan.nodeps, "cpu");
+	assert_false(p.o.times);
+	options_fini(&p.o);
+	/* As in the classic. */
+	parse(&p, "-v h 1");
+	assert_true(p.o.times);
+	options_fini(&p.o);
+	parse(&p, "--timeout=7 --new-uuid=u h 1");
+	assert_int_equal(p.rc, 0);
+	assert_int_equal(p.o.timeout_ms, 7000);
+	assert_string_equal(p.o.cts[0].new_id, "u");
+	options_fini(&p.o);
 }
 
 static void
 test_actions(void **state)
 {
 	static const char *const helps[] = { "-h", "--help", "--usage",
-					     "-h --live" };
+					     "-h --live", "-?" };
 	struct parsed p;
 
 	(void)state;
@@ -434,42 +526,11 @@ test_actions(void **state)
 	options_fini(&p.o);
 }
 
-/* Every option that is done is in the help, and no line is too long. */
+/* Every option is in the help, on a line of its own or among those that are
+ * refused, and no line is too long. */
 static void
 test_help(void **state)
 {
-	static const char *const shown[] = {
-		"-r, --remove-area",
-		"--keep-dst",
-		"--new-id",
-		"--new-name",
-		"--new-private",
-		"--new-root",
-		"--kind",
-		"--lxcpath",
-		"--dst-lxcpath",
-		"--vz-conf",
-		"--dst-vz-conf",
-		"--check-only",
-		"--metadata",
-		"-p, --port",
-		"-i, --identity",
-		"-J, --jump",
-		"--ssh-config",
-		"--ssh=",
-		"--cipher",
-		"--mac",
-		"--allow-cipher",
-		"--agent",
-		"--json",
-		"--quiet",
-		"-v, --verbose",
-		"-t, --times",
-		"-h, --help",
-		"--version",
-		"  20  ",
-		"  65  ",
-	};
 	char *text = NULL;
 	size_t len = 0;
 	FILE *f = open_memstream(&text, &len);
@@ -478,13 +539,27 @@ test_help(void **state)
 	assert_non_null(f);
 	options_help(f);
 	assert_int_equal(fclose(f), 0);
-	for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
-		if (!strstr(text, shown[i])) {
-			print_error("not in the help: %s\n", shown[i]);
+	for (const struct options_row *r = options_table; r->name; r++) {
+		char line[80], word[80];
+		const char *refused = strstr(text, "\nRefused"), *at;
+
+		assert_non_null(refused);
+		snprintf(line, sizeof(line), "\n  %c%c%s--%s",
+			 r->shrt ? '-' : ' ', r->shrt ? r->shrt : ' ',
+			 r->shrt ? ", " : "  ", r->name);
+		snprintf(word, sizeof(word), "--%s", r->name);
+		at = strstr(text, line);
+		if (r->fate == OPTIONS_REFUSE) {
+			assert_null(at);
+			at = strstr(refused, word);
 		}
-		assert_non_null(strstr(text, shown[i]));
+		if (!at || (at > refused) != (r->fate == OPTIONS_REFUSE)) {
+			print_error("not in the help: %s\n", r->name);
+			fail();
+		}
 	}
-	assert_null(strstr(text, "--live"));
+	assert_non_null(strstr(text, "\n  20  "));
+	assert_non_null(strstr(text, "\n  65  "));
 	for (char *l = text; *l;) {
 		size_t n = strcspn(l, "\n");
 
@@ -492,6 +567,21 @@ test_help(void **state)
 		l += n + (l[n] == '\n');
 	}
 	free(text);
+}
+
+/* No two options have a name in common. */
+static void
+test_table(void **state)
+{
+	(void)state;
+	for (const struct options_row *r = options_table; r->name; r++) {
+		for (const struct options_row *q = options_table; q < r; q++) {
+			assert_string_not_equal(r->name, q->name);
+			assert_true(!r->shrt || r->shrt != q->shrt);
+		}
+		assert_int_equal(r->fate == OPTIONS_CALL, r->set != NULL);
+		assert_true(r->text || r > options_table);
+	}
 }
 
 /* ---- exit codes ---- */
@@ -526,6 +616,7 @@ test_exitcodes(void **state)
 		{ E_EXISTS, STEP_TAKE_OVER, true, 9 },
 		{ E_NOT_FOUND, STEP_LOCK, false, 10 },
 		{ E_CONFIG, STEP_LOCK, false, 15 },
+		{ E_PLOOP, STEP_CHECK, true, 16 },
 		{ E_CONFIG, STEP_CHECK, true, 19 },
 		{ E_BUSY, STEP_LOCK, false, 20 },
 		{ E_BUSY, STEP_CONNECT, true, 20 },
@@ -558,7 +649,7 @@ test_exitcodes(void **state)
 		assert_int_equal(got, v[i].want);
 	}
 	/* Whatever the error, the step and the side: a documented code. */
-	for (int code = E_NOMEM; code >= E_STOP; code--) {
+	for (int code = E_NOMEM; code >= E_PLOOP; code--) {
 		for (int step = STEP_NONE; step <= STEP_LAST; step++) {
 			int x = exitcode_of(code, (enum steps_step)step,
 					    step % 2);
@@ -585,8 +676,11 @@ main(void)
 		cmocka_unit_test(test_switches),
 		cmocka_unit_test(test_rate_and_compression),
 		cmocka_unit_test(test_accepted),
+		cmocka_unit_test(test_notes_are_told),
+		cmocka_unit_test(test_letters),
 		cmocka_unit_test(test_actions),
 		cmocka_unit_test(test_help),
+		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_exitcodes),
 	};
 

@@ -206,19 +206,6 @@ test_refused(void **state)
 	assert_int_equal(KIND->probe(&a, "999", &e), 0);
 	assert_int_equal(KIND->probe(&a, "0", &e), 0);
 	assert_int_equal(KIND->probe(&a, "../x", &e), 0);
-	snprintf(want, sizeof(want),
-		 "the root file system of container 101 is a ploop image in "
-		 "%s/a/vz/private/101, not a plain directory; such a "
-		 "container cannot be moved yet",
-		 ctfix_top);
-	make();
-	ctfix_sh("echo 'VE_LAYOUT=\"ploop:expanded\"' "
-		 ">>a/etc/vz/conf/101.conf");
-	ctfix_err(KIND->load(&a, "101", &c, &e), &e, E_UNSUPPORTED, want);
-	make();
-	ctfix_sh("mkdir a/vz/private/101/root.hdd; "
-		 "touch a/vz/private/101/root.hdd/DiskDescriptor.xml");
-	ctfix_err(KIND->load(&a, "101", &c, &e), &e, E_UNSUPPORTED, want);
 	make();
 	ctfix_sh("rm -r a/vz/private/101");
 	snprintf(want, sizeof(want),

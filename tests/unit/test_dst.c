@@ -51,10 +51,10 @@
  * (tests/run --full). What the sanitizers look for does not depend on the
  * point, and they make an agent's start slow. */
 #ifdef __SANITIZE_ADDRESS__
-#define STRIDE_QUICK 11
+#define STRIDE_QUICK 17
 #define STRIDE_FULL 3
 #else
-#define STRIDE_QUICK 5
+#define STRIDE_QUICK 7
 #define STRIDE_FULL 1
 #endif
 

@@ -8,15 +8,19 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cleanup.h"
 #include "base/err.h"
 #include "base/io.h"
 #include "fs/content.h"
@@ -245,6 +249,155 @@ test_punch_by_zeros(void **state)
 	fsfix_remove(path);
 }
 
+/* Any offset and length, and the end of the file. */
+static void
+check_direct(int fd, const uint8_t *all, size_t size)
+{
+	static const struct {
+		uint64_t off;
+		size_t len;
+	} t[] = { { 0, 1 },	    { 0, 4096 },    { 1, 4096 },
+		  { 4095, 2 },	    { 4096, 8192 }, { 10000, 5000 },
+		  { 16000, 100000 } };
+	cleanup(free_ptr) uint8_t *got = malloc(100000);
+	struct content_ahead a = { 0 };
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		size_t want =
+			t[i].off + t[i].len > size ? size - t[i].off : t[i].len;
+
+		assert_int_equal(content_read_direct(fd, &a, got, t[i].len,
+						     t[i].off, "f", &e),
+				 want);
+		assert_memory_equal(got, all + t[i].off, want);
+	}
+	assert_int_equal(content_read_direct(fd, &a, got, 10, size, "f", &e),
+			 0);
+	assert_int_equal(
+		content_read_direct(fd, &a, got, 10, size + 9999, "f", &e), 0);
+	content_ahead_fini(&a);
+}
+
+/* In a row, with more asked of the disk than of us. */
+static void
+check_ahead(int dirfd)
+{
+	const size_t size = (5u << 20) + 123, step = 70001;
+	cleanup(free_ptr) uint8_t *got = malloc(size), *all = malloc(size);
+	struct content_ahead a = { .end = size };
+	struct err e = { 0 };
+	int f = openat(dirfd, "g", O_RDWR | O_CREAT, 0600);
+
+	for (size_t i = 0; i < size; i++) {
+		all[i] = (uint8_t)(i % 251);
+	}
+	assert_int_equal(content_write(f, all, size, 0, "g", &e), 0);
+	assert_int_equal(content_direct(f, "g", &e), 0);
+	assert_int_equal(content_read_direct(f, &a, got, 1, 0, "g", &e), 1);
+	assert_true(a.len > 1 << 20);
+	for (size_t at = 0; at < size; at += step) {
+		size_t want = size - at < step ? size - at : step;
+
+		assert_int_equal(content_read_direct(f, &a, got + at, step, at,
+						     "g", &e),
+				 want);
+	}
+	assert_memory_equal(got, all, size);
+	/* More than is read at once. */
+	memset(got, 0, size);
+	a.end = 0;
+	assert_int_equal(content_read_direct(f, &a, got, size, 0, "g", &e),
+			 size);
+	assert_memory_equal(got, all, size);
+	content_ahead_fini(&a);
+	close(f);
+}
+
+static void
+test_direct(void **state)
+{
+	uint8_t all[20001];
+	char path[512];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(all); i++) {
+		all[i] = (uint8_t)(i * 7 / 5);
+	}
+	for (size_t i = 0; fsfix_names[i]; i++) {
+		struct err e = { 0 };
+		int d = fsfix_open(fsfix_names[i], path), f;
+
+		if (d < 0) {
+			continue;
+		}
+		f = openat(d, "f", O_RDWR | O_CREAT, 0600);
+		/* In the cache, and not on the disk yet. */
+		assert_int_equal(content_write(f, all, sizeof(all), 0, "f", &e),
+				 0);
+		assert_int_equal(content_direct(f, "f", &e), 0);
+		check_direct(f, all, sizeof(all));
+		check_ahead(d);
+		close(f);
+		fsfix_remove(path);
+		close(d);
+	}
+}
+
+/* Where on the disk the first byte is. */
+static uint64_t
+physical(int fd)
+{
+	struct {
+		struct fiemap head;
+		struct fiemap_extent first;
+	} m = { .head = { .fm_length = 1,
+			  .fm_flags = FIEMAP_FLAG_SYNC,
+			  .fm_extent_count = 1 } };
+
+	assert_int_equal(ioctl(fd, FS_IOC_FIEMAP, &m), 0);
+	assert_int_equal(m.head.fm_mapped_extents, 1);
+	return m.first.fe_physical;
+}
+
+/* What somebody writes to the disk below the cache, as the kernel does for a
+ * device made of the file, is what is read. */
+static void
+test_direct_past_cache(void **state)
+{
+	char path[512], img[1024], got[12] = "";
+	struct content_ahead a = { 0 };
+	struct err e = { 0 };
+	int d = fsfix_open("ext4", path), f, raw;
+	char *slash;
+
+	(void)state;
+	if (d < 0) {
+		skip();
+	}
+	f = openat(d, "f", O_RDWR | O_CREAT, 0600);
+	assert_int_equal(content_write(f, "as it was\n", 10, 0, "f", &e), 0);
+	assert_int_equal(fsync(f), 0);
+	slash = strrchr(path, '/');
+	snprintf(img, sizeof(img), "%.*s.img", (int)(slash - path), path);
+	raw = open(img, O_RDWR);
+	assert_true(raw >= 0);
+	assert_int_equal(content_write(raw, "as it is now", 10, physical(f),
+				       "img", &e),
+			 0);
+	/* The cache knows nothing of it, or this test would show nothing. */
+	assert_int_equal(content_read(f, got, 10, 0, "f", &e), 10);
+	assert_string_equal(got, "as it was\n");
+	assert_int_equal(content_direct(f, "f", &e), 0);
+	assert_int_equal(content_read_direct(f, &a, got, 10, 0, "f", &e), 10);
+	assert_string_equal(got, "as it is n");
+	content_ahead_fini(&a);
+	close(raw);
+	close(f);
+	fsfix_remove(path);
+	close(d);
+}
+
 int
 main(void)
 {
@@ -254,6 +407,8 @@ main(void)
 		cmocka_unit_test(test_write_fails),
 		cmocka_unit_test(test_punch),
 		cmocka_unit_test(test_punch_by_zeros),
+		cmocka_unit_test(test_direct),
+		cmocka_unit_test(test_direct_past_cache),
 	};
 
 	return cmocka_run_group_tests(tests, fsfix_setup, fsfix_teardown);

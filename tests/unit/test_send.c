@@ -45,6 +45,7 @@ struct bed {
 	int src;
 	struct sendfix x;
 	struct ledger *l;
+	struct images images;
 	unsigned pass;
 	struct send_result r; /* of the last pass */
 	struct err e;
@@ -79,6 +80,7 @@ teardown(void **state)
 
 	send_result_fini(&b->r);
 	ledger_free(b->l);
+	images_fini(&b->images);
 	sendfix_close(&b->x);
 	assert_int_equal(remove_content(b->src, NULL, NULL), 0);
 	close(b->src);
@@ -149,7 +151,8 @@ try_pass(struct bed *b, bool live, bool final)
 			       .ledger = b->l,
 			       .pass = ++b->pass,
 			       .live = live,
-			       .final = final };
+			       .final = final,
+			       .images = &b->images };
 	int rc;
 
 	send_result_fini(&b->r);
@@ -605,6 +608,113 @@ test_store_tmpfs(void **state)
 	stores_arrive(*state, "m");
 }
 
+/* ---- images ---- */
+
+static uint64_t
+ino_of(struct bed *b, const char *name)
+{
+	struct stat st;
+
+	assert_int_equal(fstatat(b->src, name, &st, 0), 0);
+	return st.st_ino;
+}
+
+/* A mapping whose first store was made: on tmpfs none moves a time again. */
+static uint8_t *
+mapped(struct bed *b, const char *name)
+{
+	int fd = open_rw(b, name);
+	uint8_t *at =
+		mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+	assert_ptr_not_equal(at, MAP_FAILED);
+	close(fd);
+	for (size_t i = 0; i < 1 << 20; i += 4096) {
+		((volatile uint8_t *)at)[i] = at[i];
+	}
+	return at;
+}
+
+static void
+store(struct bed *b, const char *name, uint8_t *at, uint8_t byte)
+{
+	struct stat was;
+
+	assert_int_equal(fstatat(b->src, name, &was, 0), 0);
+	*at = byte;
+	assert_true(same_ctime(b, name, &was));
+}
+
+/* Images that are written to are read in each pass, final or not; others, and
+ * images that are not, only when their times say so. */
+static void
+test_images(void **state)
+{
+	struct images none = { 0 };
+	uint8_t *base, *top, *linked;
+	struct bed *b;
+
+	assert_int_equal(teardown(state), 0);
+	assert_int_equal(bed_at(state, "/dev/shm"), 0);
+	b = *state;
+	fill(b, "base", 0, 1 << 20, 'b');
+	fill(b, "top", 0, 1 << 20, 't');
+	fill(b, "linked", 0, 1 << 20, 'l');
+	assert_int_equal(linkat(b->src, "linked", b->src, "twice", 0), 0);
+	base = mapped(b, "base");
+	top = mapped(b, "top");
+	linked = mapped(b, "linked");
+	images_init(&b->images);
+	assert_int_equal(images_add(&b->images, ino_of(b, "top"), true, &b->e),
+			 0);
+	assert_int_equal(
+		images_add(&b->images, ino_of(b, "linked"), true, &b->e), 0);
+	assert_int_equal(
+		images_add(&b->images, ino_of(b, "base"), false, &b->e), 0);
+	/* Until they are older than a second, so that the clock makes nothing
+	 * suspect. */
+	do {
+		struct timespec tick = { 0, 100000000 };
+
+		nanosleep(&tick, NULL);
+		assert_int_equal(try_pass(b, true, false), 0);
+	} while (b->pass == 1 || b->r.reread_bytes > 2 << 20);
+	sendfix_lines(&b->x);
+	store(b, "top", top + 70000, '1');
+	store(b, "linked", linked + 200000, '2');
+	store(b, "base", base + 1000, '3');
+	assert_int_equal(try_pass(b, true, false), 0);
+	assert_int_equal(b->r.reread_bytes, 2 << 20);
+	assert_int_equal(b->r.sent_bytes, 2 << 16);
+	sendfix_lines(&b->x);
+	/* Nothing has changed, and they are looked at all the same. */
+	assert_int_equal(try_pass(b, true, false), 0);
+	assert_int_equal(b->r.reread_bytes, 2 << 20);
+	assert_string_equal(sendfix_lines(&b->x), "");
+	/* A snapshot was made or merged: all of them are. */
+	assert_int_equal(buf_append(&b->images.from, "x", 1, &b->e), 0);
+	images_follow(&b->images, &b->images);
+	assert_false(images_moving(&b->images, ino_of(b, "base")));
+	images_follow(&b->images, &none);
+	assert_false(images_moving(&b->images, ino_of(b, "base")));
+	none = (struct images){ .n = 1 };
+	images_follow(&b->images, &none);
+	assert_true(images_moving(&b->images, ino_of(b, "base")));
+	assert_int_equal(try_pass(b, true, false), 0);
+	assert_int_equal(b->r.reread_bytes, 3 << 20);
+	assert_int_equal(b->r.sent_bytes, 1 << 16);
+	sendfix_lines(&b->x);
+	/* The last pass, too; and what was moving in the pass before is read
+	 * once more by one that knows nothing of images. */
+	store(b, "top", top + 70000, '4');
+	images_fini(&b->images);
+	assert_int_equal(try_pass(b, true, false), 0);
+	assert_int_equal(b->r.sent_bytes, 1 << 16);
+	munmap(base, 1 << 20);
+	munmap(top, 1 << 20);
+	munmap(linked, 1 << 20);
+}
+
 /* Until nothing in the tree was changed for that long. */
 static void
 wait_age(struct bed *b, int64_t ms)
@@ -816,6 +926,7 @@ main(void)
 		BED(test_store_large),	   BED(test_store_tmpfs),
 		BED(test_vanished),	   BED(test_vanished_stopped),
 		BED(test_at_rest),	   BED(test_failed_pass),
+		BED(test_images),
 	};
 
 	need_root();

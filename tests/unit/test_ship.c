@@ -162,7 +162,7 @@ static void
 test_limit_keeps_alive(void **state)
 {
 	struct xferfix_dirs *d = *state;
-	struct limit *l = limit_new(1500000, NULL);
+	struct limit *l = limit_new(3000000, NULL);
 	struct xferfix x = { .limit = l };
 	struct err e = { 0 };
 	int64_t from = io_now_ms();
@@ -170,7 +170,7 @@ test_limit_keeps_alive(void **state)
 	assert_int_equal(xferfix_open(&x, d->dst, 20, &e), 0);
 	copies(&x, d, NULL);
 	/* 8 MB, less the last frame, which does not wait for itself. */
-	assert_true(io_now_ms() - from > 4500);
+	assert_true(io_now_ms() - from > 2200);
 	xferfix_close(&x);
 	assert_int_equal(x.served, 0);
 	limit_free(l);

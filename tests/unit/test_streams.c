@@ -308,7 +308,7 @@ dying_write(struct bytechan *c, const void *data, size_t len, int64_t ms,
 
 static const struct bytechan_ops dying_ops = { dying_write, temper_service,
 					       temper_wake, temper_eof,
-					       temper_free };
+					       temper_free, NULL };
 
 static struct bytechan *
 dying(struct bytechan *under, unsigned n)
@@ -322,7 +322,7 @@ test_killed_at_random(void **state)
 	struct xferfix_dirs *d = *state;
 	struct err e = { 0 };
 
-	make_tree(d->src, 16, 3000000);
+	make_tree(d->src, 16, 1500000);
 	for (unsigned seed = 1; seed <= 8; seed++) {
 		struct xferfix x = { .streams = 4, .wrap_more = dying };
 
@@ -330,7 +330,7 @@ test_killed_at_random(void **state)
 		/* The first bytes are JOIN. */
 		for (unsigned i = 0; i < XFERFIX_AGENTS_MAX; i++) {
 			limits[i] =
-				i < 20 ? 100 + (uint64_t)random() % 8000000 : 0;
+				i < 20 ? 100 + (uint64_t)random() % 4000000 : 0;
 		}
 		happened = 0;
 		copy_whole(&x, d, 2000);
@@ -405,8 +405,8 @@ static struct bytechan *
 stalling(struct bytechan *under, unsigned n)
 {
 	static const struct bytechan_ops ops = { stalling_write, temper_service,
-						 temper_wake, temper_eof,
-						 temper_free };
+						 temper_wake,	 temper_eof,
+						 temper_free,	 NULL };
 
 	return temper_new(&ops, under, n);
 }
@@ -501,9 +501,9 @@ late_eof(struct bytechan *c, struct err *e)
 static struct bytechan *
 late(struct bytechan *under, unsigned n)
 {
-	static const struct bytechan_ops ops = { late_write, late_service,
+	static const struct bytechan_ops ops = { late_write,  late_service,
 						 temper_wake, late_eof,
-						 temper_free };
+						 temper_free, NULL };
 
 	return temper_new(&ops, under, n);
 }

@@ -191,6 +191,31 @@ test_json(void **state)
 	free(text);
 }
 
+/* Of one that was given up or taken back nothing was copied. */
+static void
+test_json_ended(void **state)
+{
+	struct summary s = full();
+
+	(void)state;
+	s.session = "0badc0de";
+	s.kind = "lxc";
+	s.warnings = 2;
+	s.stages = NULL;
+	s.ssh_config = NULL;
+	s.ms = 250;
+	s.result = SUMMARY_GIVEN_UP;
+	want(&s, SUMMARY_JSON,
+	     "{\"event\":\"summary\",\"result\":\"given up\","
+	     "\"ct\":\"101\",\"destination\":\"root@host\","
+	     "\"session\":\"0badc0de\",\"kind\":\"lxc\","
+	     "\"seconds\":0.25,\"warnings\":2}\n");
+	s.result = SUMMARY_TAKEN_BACK;
+	want(&s, SUMMARY_LINE,
+	     "vzmigrate: taken back CT 101 to root@host: "
+	     "session=0badc0de kind=lxc seconds=0.250 warnings=2\n");
+}
+
 static void
 test_json_bytes(void **state)
 {
@@ -259,6 +284,7 @@ main(void)
 		cmocka_unit_test(test_human),
 		cmocka_unit_test(test_failed),
 		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_json_ended),
 		cmocka_unit_test(test_json_bytes),
 		cmocka_unit_test(test_extremes),
 		cmocka_unit_test(test_print),

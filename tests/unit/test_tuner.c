@@ -30,6 +30,7 @@ struct world {
 	double link;	/* bytes per second */
 	double cpus;	/* of both hosts together, or of this one */
 	double cost;	/* of all but compression, seconds per byte */
+	double pack;	/* as the tuner is told; 0: not known */
 	double cap;	/* content bytes per second that the other side's
 			   disk takes; 0: any */
 	bool random;	/* nothing shrinks, and is not tried long */
@@ -120,6 +121,7 @@ slice(struct world *w)
 	}
 	in.blocked = in.blocked < 0 ? 0 : in.blocked;
 	in.used = used / 2;
+	in.pack = w->pack;
 	in.flushed = !mixed;
 	w->raw += (double)in.raw;
 	level = tuner_slice(&w->t, &in);
@@ -222,6 +224,26 @@ test_busy_and_slow(void **state)
 	assert_true(w.level >= 1);
 }
 
+/* What is idle could compress but a little of what goes: not tried, once more
+ * when the compressor is known to be fast enough. */
+static void
+test_hopeless(void **state)
+{
+	struct world w;
+
+	(void)state;
+	world(&w, 400e6, 2, 3.5e-9);
+	run(&w, 60);
+	assert_int_equal(w.changes, 0);
+	world(&w, 150e6, 2, 9e-9);
+	w.pack = 100e6;
+	run(&w, 60);
+	assert_int_equal(w.changes, 0);
+	w.pack = 500e6;
+	run(&w, 1);
+	assert_true(w.changes > 0);
+}
+
 /* Idle, waiting, and yet nothing to be had: the other side's disk. Looks are
  * ever rarer. */
 static void
@@ -322,6 +344,81 @@ test_oscillation_bounded(void **state)
 	}
 }
 
+/* All processors are at work on compressed content, and the link is not full:
+ * a smaller share of the frames is compressed, down to one; where senders wait
+ * for the link, a larger one again. */
+static void
+test_share(void **state)
+{
+	struct tuner_in in = { .us = 60000,
+			       .raw = 12000000,
+			       .wire = 12000000,
+			       .blocked = 0.9,
+			       .idle = 1,
+			       .used = 0.5,
+			       .flushed = true };
+	struct tuner t;
+	unsigned was;
+
+	(void)state;
+	tuner_init(&t);
+	assert_int_equal(tuner_share(&t), TUNER_SHARES);
+	for (int i = 0; i < 3; i++) {
+		tuner_slice(&t, &in);
+	}
+	assert_true(t.trial);
+	in.raw = 24000000;
+	in.blocked = 0.02;
+	in.idle = 0.05;
+	for (int i = 0; i < 3; i++) {
+		tuner_slice(&t, &in);
+	}
+	assert_int_equal(tuner_level(&t), 1);
+	for (int i = 0; i < 20; i++) {
+		was = tuner_share(&t);
+		tuner_slice(&t, &in);
+		assert_true(tuner_share(&t) <= was);
+	}
+	assert_int_equal(tuner_level(&t), 1);
+	assert_int_equal(tuner_share(&t), 1);
+	in.blocked = 0.3;
+	for (int i = 0; i < 20; i++) {
+		tuner_slice(&t, &in);
+	}
+	assert_int_equal(tuner_share(&t), TUNER_SHARES);
+	assert_int_equal(tuner_level(&t), 1);
+}
+
+/* Where nothing shrinks much, a higher level is not tried. */
+static void
+test_little_to_gain(void **state)
+{
+	struct tuner_in in = { .us = 60000,
+			       .raw = 700000,
+			       .wire = 700000,
+			       .blocked = 0.9,
+			       .idle = 1,
+			       .used = 0.5,
+			       .flushed = true };
+	struct tuner t;
+
+	(void)state;
+	tuner_init(&t);
+	for (int i = 0; i < 3; i++) {
+		tuner_slice(&t, &in);
+	}
+	in.raw = 800000;
+	for (int i = 0; i < 100; i++) {
+		assert_true(tuner_slice(&t, &in) <= 1);
+	}
+	assert_int_equal(tuner_level(&t), 1);
+	in.raw = 1400000;
+	for (int i = 0; i < 10; i++) {
+		tuner_slice(&t, &in);
+	}
+	assert_true(tuner_level(&t) > 1);
+}
+
 static void
 test_odd_slices(void **state)
 {
@@ -356,11 +453,14 @@ main(void)
 		cmocka_unit_test(test_cpu_bound),
 		cmocka_unit_test(test_busy),
 		cmocka_unit_test(test_busy_and_slow),
+		cmocka_unit_test(test_hopeless),
 		cmocka_unit_test(test_slow_disk_there),
 		cmocka_unit_test(test_incompressible),
 		cmocka_unit_test(test_content_changes),
 		cmocka_unit_test(test_link_becomes_fast),
 		cmocka_unit_test(test_oscillation_bounded),
+		cmocka_unit_test(test_share),
+		cmocka_unit_test(test_little_to_gain),
 		cmocka_unit_test(test_odd_slices),
 	};
 

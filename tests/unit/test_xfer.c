@@ -21,6 +21,7 @@
 #include "base/io.h"
 #include "fs/remove.h"
 #include "wire/tree.h"
+#include "xfer/inomap.h"
 #include "xfer/proof.h"
 #include "xfer/send.h"
 #include "xferfix.h"
@@ -272,8 +273,8 @@ static struct bytechan *
 flip_wrap(struct bytechan *under)
 {
 	static const struct bytechan_ops ops = { flip_write, flip_service,
-						 flip_wake, flip_eof,
-						 flip_free };
+						 flip_wake,  flip_eof,
+						 flip_free,  NULL };
 	struct flipper *f = calloc(1, sizeof(*f));
 
 	f->base.ops = &ops;
@@ -343,8 +344,8 @@ static struct bytechan *
 touch_wrap(struct bytechan *under)
 {
 	static const struct bytechan_ops ops = { touch_write, flip_service,
-						 flip_wake, flip_eof,
-						 flip_free };
+						 flip_wake,   flip_eof,
+						 flip_free,   NULL };
 	struct bytechan *c = flip_wrap(under);
 
 	c->ops = &ops;
@@ -427,11 +428,56 @@ test_digest_by_blocks(void **state)
 	assert_false(digest_eq(&old, &new));
 }
 
+/* Inode numbers as file systems give them: in a row, in strides, anywhere. */
+static uint64_t
+some_ino(uint64_t i)
+{
+	return i % 3 == 0   ? i + 1
+	       : i % 3 == 1 ? (i << 20) + 5
+			    : (i * 0x9e3779b97f4a7c15u) | 1;
+}
+
+static void
+test_inomap(void **state)
+{
+	struct inomap *m = inomap_new(NULL);
+	struct inomap_value v = { 0 }, w;
+	const uint64_t n = 200000;
+	struct err e = { 0 };
+
+	(void)state;
+	assert_non_null(m);
+	assert_false(inomap_get(m, 1, &w));
+	assert_false(inomap_take(m, 1, &w));
+	for (uint64_t i = 0; i < n; i++) {
+		v.group = (uint32_t)i;
+		memcpy(v.content.b, &i, sizeof(i));
+		assert_int_equal(inomap_add(m, some_ino(i), &v, NULL, &e), 0);
+	}
+	assert_int_equal(inomap_count(m), n);
+	for (uint64_t i = 0; i < n; i++) {
+		assert_true(inomap_get(m, some_ino(i), &w));
+		assert_int_equal(w.group, i);
+		assert_memory_equal(w.content.b, &i, sizeof(i));
+	}
+	assert_false(inomap_get(m, 3, &w));
+	assert_int_equal(inomap_add(m, some_ino(7), &v, &w, &e), E_EXISTS);
+	assert_int_equal(w.group, 7);
+	v.group = 9;
+	assert_int_equal(inomap_put(m, some_ino(7), &v, &e), 0);
+	assert_int_equal(inomap_put(m, 3, &v, &e), 0);
+	assert_true(inomap_take(m, some_ino(7), &w));
+	assert_int_equal(w.group, 9);
+	assert_int_equal(inomap_count(m), n + 1);
+	inomap_free(m);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_digest_by_blocks),
+		cmocka_unit_test(test_inomap),
 		cmocka_unit_test_setup_teardown(test_whole_tree, setup,
 						xferfix_dirs_free),
 		cmocka_unit_test_setup_teardown(test_proof_notices, setup,

@@ -97,6 +97,30 @@ test_chunk_round_trip(void **state)
 	pool_free(p);
 }
 
+/* What does not shrink ends in the middle of a frame, and may not spoil the
+ * next, whose level is another. */
+static void
+test_level_after_failure(void **state)
+{
+	struct pool *p = pool_new(2, NULL);
+	struct zpack *z = zpack_new(NULL);
+	struct pool_frame *f = chunk(p, 1, 262144, true);
+
+	(void)state;
+	for (int level = 1; level <= 15; level += 2) {
+		struct pool_frame *g = chunk(p, 2, 262144, false);
+
+		assert_int_equal(zpack_frame(z, f, level, f->len - f->len / 32),
+				 0);
+		assert_int_equal(
+			zpack_frame(z, g, level + 1, g->len - g->len / 32), 1);
+		pool_put(g);
+	}
+	pool_put(f);
+	zpack_free(z);
+	pool_free(p);
+}
+
 /* Of a batch the body alone: the reader takes the definitions as they are. */
 static void
 test_batch_round_trip(void **state)
@@ -345,7 +369,7 @@ test_automatic(void **state)
 	(void)state;
 	assert_true(compress_wanted(c));
 	assert_false(sent_packed(c, p, 1, false));
-	crawl(c, &now, 3, 262144, 262144);
+	crawl(c, &now, 4, 262144, 262144);
 	assert_true(sent_packed(c, p, 1, false));
 	/* It pays. */
 	crawl(c, &now, 10, 700000, 262144);
@@ -382,6 +406,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_chunk_round_trip),
+		cmocka_unit_test(test_level_after_failure),
 		cmocka_unit_test(test_batch_round_trip),
 		cmocka_unit_test(test_left_alone),
 		cmocka_unit_test(test_hostile),

@@ -145,8 +145,9 @@ fds_free(struct bytechan *c)
 	free(f);
 }
 
-static const struct bytechan_ops fds_ops = { fds_write, fds_service, fds_wake,
-					     fds_send_eof, fds_free };
+static const struct bytechan_ops fds_ops = { fds_write, fds_service,
+					     fds_wake,	fds_send_eof,
+					     fds_free,	NULL };
 
 struct bytechan *
 bytechan_fds(int in, int out, struct err *e)

@@ -4,8 +4,8 @@
  * requests run over this, so they know nothing of libssh, and tests run them
  * over a pair of descriptors (bytechan_fds).
  *
- * All calls but bytechan_wake are made by the one thread that owns the
- * channel.
+ * All calls but bytechan_wake and bytechan_cut are made by the one thread that
+ * owns the channel.
  */
 #ifndef BASE_BYTECHAN_H
 #define BASE_BYTECHAN_H
@@ -35,6 +35,7 @@ struct bytechan_ops {
 	void (*wake)(struct bytechan *c);
 	int (*send_eof)(struct bytechan *c, struct err *e);
 	void (*free)(struct bytechan *c);
+	void (*cut)(struct bytechan *c); /* or NULL: as wake */
 };
 
 /* First member of each implementation's struct. */
@@ -70,6 +71,18 @@ static inline void
 bytechan_wake(struct bytechan *c)
 {
 	c->ops->wake(c);
+}
+
+/* It is of no use any more: a write that is under way, and what is called
+ * later, fails soon, where it can (E_CANCELLED). Any thread. */
+static inline void
+bytechan_cut(struct bytechan *c)
+{
+	if (c->ops->cut) {
+		c->ops->cut(c);
+	} else {
+		c->ops->wake(c);
+	}
 }
 
 /* No more bytes from us. */

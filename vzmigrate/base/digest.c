@@ -2,13 +2,20 @@
 /*
  * digest: wraps xxHash's XXH3-128 and OpenSSL's random generator.
  */
+#include "config.h"
+
 #include "base/digest.h"
 
 #include <endian.h>
 #include <openssl/rand.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef HAVE_XXHASH_DISPATCH
+/* The same functions, by the widest vectors that the processor has. */
+#include <xxh_x86dispatch.h>
+#else
 #include <xxhash.h>
+#endif
 
 _Static_assert(sizeof(((struct digest_key *)0)->secret) >= XXH3_SECRET_SIZE_MIN,
 	       "xxHash wants a longer secret");

@@ -149,6 +149,7 @@ err_name(int code)
 		[-E_STOP] = "stop",
 		[-E_IN_USE] = "in-use",
 		[-E_QUOTA] = "quota",
+		[-E_PLOOP] = "ploop",
 	};
 	size_t i = (size_t) - (long)code;
 

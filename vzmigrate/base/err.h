@@ -49,6 +49,7 @@ enum err_code {
 	E_STOP = -29,	     /* the container could not be stopped */
 	E_IN_USE = -30,	     /* an address of the container is taken */
 	E_QUOTA = -31,	     /* disk quota could not be carried over */
+	E_PLOOP = -32,	     /* the other host has no ploop */
 };
 
 #define ERR_TEXT_MAX 2048

@@ -320,6 +320,12 @@ wrap_wake(struct bytechan *c)
 	bytechan_wake(((struct wrap *)c)->inner);
 }
 
+static void
+wrap_cut(struct bytechan *c)
+{
+	bytechan_cut(((struct wrap *)c)->inner);
+}
+
 static int
 wrap_send_eof(struct bytechan *c, struct err *e)
 {
@@ -351,6 +357,7 @@ static const struct bytechan_ops wrap_ops = {
 	.wake = wrap_wake,
 	.send_eof = wrap_send_eof,
 	.free = wrap_free,
+	.cut = wrap_cut,
 };
 
 static char *
@@ -472,6 +479,8 @@ dial_params(struct dial *d, struct conn_params *p)
 		.macs_c2s = d->offer.macs_out,
 		.macs_s2c = d->offer.macs_in,
 		.compression = d->conf.compression,
+		.timeout_ms = d->o->timeout_ms,
+		.silence_ms = d->o->timeout_ms,
 		.stop = d->stop,
 		.mismatch = &d->mismatch,
 	};

@@ -57,6 +57,12 @@ more_wake(struct bytechan *c)
 	bytechan_wake(((struct more *)c)->inner);
 }
 
+static void
+more_cut(struct bytechan *c)
+{
+	bytechan_cut(((struct more *)c)->inner);
+}
+
 static int
 more_send_eof(struct bytechan *c, struct err *e)
 {
@@ -79,6 +85,7 @@ static const struct bytechan_ops more_ops = {
 	.wake = more_wake,
 	.send_eof = more_send_eof,
 	.free = more_free,
+	.cut = more_cut,
 };
 
 /* The offer for both processors, where nobody else has decided. */

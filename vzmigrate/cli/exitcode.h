@@ -23,6 +23,7 @@ enum exitcode {
 	EXITCODE_IN_USE = 12,	   /* an address of the CT is taken there */
 	EXITCODE_QUOTA = 13,	   /* disk quota could not be carried */
 	EXITCODE_CONFIG = 15,	   /* configuration of this host or the CT */
+	EXITCODE_PLOOP = 16,	   /* the other host has no ploop */
 	EXITCODE_DST_CONFIG = 19,  /* configuration of the other host */
 	EXITCODE_LOCKED = 20,	   /* the CT is in use by another program */
 	EXITCODE_SYSTEM = 64,	   /* this host failed: memory, disk */

@@ -31,6 +31,7 @@ act(int argc, char **argv, struct options *o, struct err *e)
 		puts("vzmigrate " PACKAGE_VERSION);
 		break;
 	case OPTIONS_RUN:
+		options_tell(o, stderr);
 		return o->status ? status_run(o, e) : run_all(o, e);
 	}
 	if (fflush(stdout) != 0) {

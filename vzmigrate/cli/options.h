@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * options: the command line of vzmigrate. The options of OpenVZ's two tools
- * of that name are all known: what they asked for is done, means nothing here
- * and is accepted, or is refused with a line that names the option and says
- * what to do.
+ * of that name are all known: what they asked for is done, or means nothing
+ * here and is accepted with a line that says so, or is refused with a line that
+ * names the option and says what to do.
  */
 #ifndef CLI_OPTIONS_H
 #define CLI_OPTIONS_H
@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "migrate/plan.h"
+#include "ssh/sshlist.h"
 #include "ssh/sshopts.h"
 #include "ssh/target.h"
 
@@ -48,19 +49,25 @@ struct options {
 	const char *take_back; /* --take-back: the session; or NULL */
 	bool print;	       /* --print: of the probe only the pick's name */
 	unsigned streams;      /* --streams; 0: as many as pay */
-	int64_t probe_ms; /* --probe-ciphers: time to measure; 0: not asked */
-	bool abort;	  /* --abort */
+	int64_t probe_ms;   /* --probe-ciphers: time to measure; 0: not asked */
+	int64_t timeout_ms; /* --timeout: silence that ends it; 0: not given */
+	bool abort;	    /* --abort */
 	bool status; /* --status: `cts` are the words, there is no target */
 	bool json, quiet, times;
 	int verbose;
+	struct sshlist notes; /* for options_tell; owned */
 };
 
 /*
  * Take the vector apart (argv is reordered, as getopt does). 0; E_USAGE with a
- * text that names the option; E_NOMEM. `o` is to be freed in every case. Not
+ * text that names the option; E_LIMIT; E_NOMEM. `o` is to be freed in every case. Not
  * to be called by two threads at once.
  */
 int options_parse(int argc, char **argv, struct options *o, struct err *e);
+
+/* What was accepted without having a meaning, and as what the options for
+ * rsync were taken: a line each. Nothing with --quiet. */
+void options_tell(const struct options *o, FILE *to);
 
 /* The text of --help. */
 void options_help(FILE *to);

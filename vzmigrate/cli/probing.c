@@ -217,7 +217,7 @@ open_first(struct probing *g, const struct conn_params *p, struct err *e)
 	while ((rc = conn_open(p, &g->first, e)) == E_CONNECT &&
 	       *g->kex.banner && pause <= FIRST_PAUSE_MAX_MS &&
 	       !strstr(e->text, "no algorithm in common") &&
-	       !*(const volatile int *)g->stop) {
+	       !__atomic_load_n(g->stop, __ATOMIC_RELAXED)) {
 		log_debug("%s; trying again", e->text);
 		poll(NULL, 0, pause);
 		pause *= 2;

@@ -179,6 +179,7 @@ start_report(struct run *r, struct err *e)
 static int
 start(struct run *r, struct err *e)
 {
+	int64_t silence = r->o->timeout_ms; /* 0: not given */
 	struct srcconn_opts c = {
 		.dial = open_agent,
 		.explain = explain_agent,
@@ -186,9 +187,11 @@ start(struct run *r, struct err *e)
 		.more = open_more,
 		.more_used = more_used,
 		.streams = r->o->streams,
-		.greeting_ms = from_env("VZMIGRATE_GREETING_MS", GREETING_MS),
-		.keepalive_ms = (uint32_t)from_env("VZMIGRATE_KEEPALIVE_MS",
-						   KEEPALIVE_MS),
+		.greeting_ms = from_env("VZMIGRATE_GREETING_MS",
+					silence ? silence : GREETING_MS),
+		.keepalive_ms = (uint32_t)from_env(
+			"VZMIGRATE_KEEPALIVE_MS",
+			silence ? silence / LINK_DEAD_FACTOR : KEEPALIVE_MS),
 		.reply_ms = from_env("VZMIGRATE_REPLY_MS", 0),
 	};
 	int rc = start_report(r, e);
@@ -196,14 +199,12 @@ start(struct run *r, struct err *e)
 	rc = rc < 0 ? rc : signals_init(on_signal, r, e);
 	rc = rc < 0 ? rc : progress_start(r->progress, e);
 	rc = rc < 0 ? rc
-		    : dial_new(r->o, r->progress, (const int *)&signals_stop,
-			       &r->dial, e);
+		    : dial_new(r->o, r->progress, &signals_stop, &r->dial, e);
 	if (rc < 0) {
 		return rc;
 	}
 	if (r->o->probe_ms) {
-		r->probing = probing_new(r->o, r->dial,
-					 (const int *)&signals_stop, e);
+		r->probing = probing_new(r->o, r->dial, &signals_stop, e);
 		if (!r->probing) {
 			return E_NOMEM;
 		}
@@ -263,9 +264,11 @@ fill_stages(const struct src_result *res,
 }
 
 static enum summary_result
-result_of(const struct src_result *res, int rc)
+result_of(const struct options *o, const struct src_result *res, int rc)
 {
 	return rc < 0	      ? SUMMARY_FAILED
+	       : o->take_back ? SUMMARY_TAKEN_BACK
+	       : o->abort     ? SUMMARY_GIVEN_UP
 	       : res->checked ? SUMMARY_CHECKED
 	       : res->copied  ? SUMMARY_COPIED
 			      : SUMMARY_MOVED;
@@ -281,7 +284,7 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 	struct err out = { 0 };
 
 	dial_get_info(r->dial, &info);
-	s.result = result_of(res, rc);
+	s.result = result_of(r->o, res, rc);
 	s.ct = res->id ? res->id : ct->word;
 	s.destination = dial_dest(r->dial);
 	s.session = *res->session ? res->session : NULL;
@@ -354,7 +357,7 @@ run_one(struct run *r, const struct src_env *env, const struct plan_ct *ct,
 
 	/* A failure's one line is the caller's, on stderr; the summary of one
 	 * that changed something, or for a program, comes before. */
-	if (rc == 0 && (back || r->o->abort)) {
+	if (rc == 0 && (back || r->o->abort) && !r->o->json) {
 		printf("vzmigrate: %s CT %s: session=%s\n",
 		       back ? "taken back" : "given up",
 		       res.id ? res.id : ct->word, res.session);

@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-volatile int signals_stop;
+int signals_stop;
 
 static int pipe_fds[2] = { -1, -1 };
 static pthread_t thread;
@@ -32,7 +32,7 @@ handler(int signo)
 	int saved = errno;
 	unsigned char c = (unsigned char)signo;
 
-	signals_stop = 1;
+	__atomic_store_n(&signals_stop, 1, __ATOMIC_RELAXED);
 	if (write(pipe_fds[1], &c, 1) < 0) {
 		/* The pipe is full of signals: none is missed by that. */
 	}

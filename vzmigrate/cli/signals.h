@@ -8,8 +8,8 @@
 
 #include "base/err.h"
 
-/* Set once a signal came; for src_env and conn_params. */
-extern volatile int signals_stop;
+/* Set once a signal came; atomic. For src_env and conn_params. */
+extern int signals_stop;
 
 /* Called in the thread for each signal: `count` is 1 for the first. */
 typedef void signals_fn(int signo, int count, void *arg);

@@ -16,6 +16,7 @@
 #include <sys/types.h>
 
 #include "base/err.h"
+#include "fs/images.h"
 
 enum ct_state {
 	CT_STOPPED = 1,
@@ -211,6 +212,13 @@ struct ct_kind {
 	bool stop_first;
 
 	/* ---- source again ---- */
+	/* Before a pass: which files of the tree block devices are made of, to
+	 * be given to images_fini in every case. NULL: the kind has none. With
+	 * `up` something of it is up, and what its own file systems hold back
+	 * is written to them first; else no such device may be left: E_STATE.
+	 */
+	int (*images)(const struct ct_host *h, const struct ct *c, bool up,
+		      struct images *im, struct err *e);
 	/* After a retire: delete tree, configuration and what belongs to it. */
 	int (*destroy)(const struct ct_host *h, const struct ct *c,
 		       struct err *e);

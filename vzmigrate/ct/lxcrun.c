@@ -18,7 +18,8 @@
 #include "base/procid.h"
 #include "ct/lxc.h"
 
-#define HURRY_MS 30000 /* for lxc-stop -k, and for the monitor's end */
+#define HURRY_MS 30000	 /* for lxc-stop -k, and for the monitor's end */
+#define ASK_MORE_MS 5000 /* lxc-stop itself minds its time-out */
 #define START_MS 120000
 #define SETTLE_MS 10000
 #define ARGS_MAX 16
@@ -206,7 +207,7 @@ ask(const struct ct_host *h, const struct ct *c, int64_t ms, struct err *e)
 	/* lxc-stop counts in seconds; 0 would mean "for ever" to it. */
 	snprintf(secs, sizeof(secs), "%lld",
 		 (long long)(ms < 1000 ? 1 : (ms + 999) / 1000));
-	rc = tool(h, c->id, args, false, ms + HURRY_MS, &r, e);
+	rc = tool(h, c->id, args, false, ms + ASK_MORE_MS, &r, e);
 	if (rc == 0 && r.status != 0) {
 		log_debug("lxc-stop: %s", last_words(&r));
 	}

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * openvz: containers of OpenVZ's vzctl with the simfs layout, on the source.
+ * openvz: containers of OpenVZ's vzctl, on the source. The private area of a
+ * simfs container is its root file system; that of one with ploop has the disk
+ * images that it is in, which ploop.c knows about.
  *
  * The migration's lock is vzctl's own, so vzctl and the classic vzmigrate
  * stay away meanwhile. It does not outlive our process, though, so a start is
@@ -27,6 +29,7 @@
 #include "ct/ctpath.h"
 #include "ct/kinds.h"
 #include "ct/origin.h"
+#include "ct/ploop.h"
 #include "ct/shconf.h"
 #include "ct/vzconf.h"
 #include "ct/vzctl.h"
@@ -113,30 +116,6 @@ openvz_probe(const struct ct_host *h, const char *word, struct err *e)
 	return !path ? 0 : mark == CT_RETIRED ? 2 : 1;
 }
 
-/* Refuse a ploop image, by the configuration or by what is there. */
-static int
-check_layout(const struct ct *c, const struct vzconf *v, struct err *e)
-{
-	static const char *const marks[] = { "root.hdd/DiskDescriptor.xml",
-					     "root.hdd" };
-	bool ploop = v->layout && strncmp(v->layout, "ploop", 5) == 0;
-
-	for (size_t i = 0; i < 2 && !ploop; i++) {
-		cleanup(free_ptr) char *p =
-			io_asprintf(e, "%s/%s", c->tree, marks[i]);
-
-		ploop = p && ctpath_type(p) != 0;
-	}
-	if (!ploop) {
-		return 0;
-	}
-	return err_set(e, E_UNSUPPORTED,
-		       "the root file system of container %s is a ploop image "
-		       "in %s, not a plain directory; such a container cannot "
-		       "be moved yet",
-		       c->id, c->tree);
-}
-
 static int
 find_tree(struct ct *c, const struct vzconf *v, struct err *e)
 {
@@ -163,7 +142,7 @@ find_tree(struct ct *c, const struct vzconf *v, struct err *e)
 			       "one",
 			       c->tree, c->id);
 	}
-	return check_layout(c, v, e);
+	return 0;
 }
 
 static int
@@ -320,6 +299,9 @@ load_parts(const struct ct_host *h, struct ct *c, const char *conf,
 	rc = rc < 0 ? rc : load_values(c, text, len, e);
 	rc = rc < 0 ? rc : load_net(c, text, len, &origin, e);
 	rc = rc < 0 ? rc : find_tree(c, &v, e);
+	if (rc == 0 && ctpath_is_dir(c->tree) && ploop_is(v.layout, c->tree)) {
+		rc = ploop_load(c, v.private, text, len, &origin, e);
+	}
 	rc = rc < 0 ? rc : load_actions(c, &v, &origin, e);
 	c->mount_root = steal_ptr(&v.root);
 	rc = rc < 0 ? rc : load_state(h, c, e);
@@ -364,6 +346,9 @@ openvz_load(const struct ct_host *h, const char *word, struct ct *c,
 	/* One that is blocked passed this when it was free. */
 	if (rc == 0 && c->mark == CT_FREE) {
 		rc = ctholds_ct(h, c, e);
+	}
+	if (rc == 0 && c->state == CT_STOPPED) {
+		rc = ploop_idle(c, e);
 	}
 	if (rc < 0) {
 		ct_free(c);
@@ -446,6 +431,7 @@ const struct ct_kind openvz_kind = {
 	.stop = openvzrun_stop,
 	.start = openvzrun_start,
 	.stop_first = true,
+	.images = ploop_images,
 	.destroy = openvzmark_destroy,
 	.place = openvzdst_place,
 	.check = openvzdst_check,

@@ -22,6 +22,7 @@
 #include "ct/ctholds.h"
 #include "ct/ctpath.h"
 #include "ct/origin.h"
+#include "ct/ploop.h"
 #include "ct/shconf.h"
 #include "ct/vzconf.h"
 #include "ct/vzctl.h"
@@ -282,6 +283,7 @@ openvzdst_check(const struct ct_host *h, const struct ct_want *w,
 			       "there is no directory %s on the destination",
 			       v.dir);
 	}
+	ploop_check(w, f);
 	check_in_way(&v, p, f);
 	check_name(h, &v, p, f);
 	check_lock(h, &v, p, f);
@@ -320,7 +322,9 @@ plan_config(struct plan *m, struct err *e)
 	if (rc == 0 && !m->registers) {
 		/* vzctl writes it at the first start; then the file would not
 		 * be known as ours any more. */
-		ed[n++] = (struct shconf_edit){ "VE_LAYOUT", "simfs" };
+		ed[n++] = (struct shconf_edit){ "VE_LAYOUT",
+						ploop_wanted(w) ? "ploop"
+								: "simfs" };
 	}
 	rc = rc < 0 ? rc
 		    : shconf_get(text, f->len, m->conf, "VEID", NULL, &veid, e);
@@ -501,6 +505,11 @@ commit_locked(const struct ct_host *h, const struct plan *m, struct err *e)
 	rc = put_mark(m, e);
 	if (rc == 0 && *up && !ctpath_is_dir(up)) {
 		rc = io_mkdirs(up, 0755, e);
+	}
+	if (rc == 0) {
+		rc = ploop_settle(
+			m->w, m->p->tree,
+			ctpath_type(m->staged) ? m->staged : m->p->tree, e);
 	}
 	rc = rc < 0 ? rc : ctpath_move(m->staged, m->p->tree, e);
 	rc = rc < 0 ? rc : put_beside(h, m, e);

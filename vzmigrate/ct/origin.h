@@ -6,7 +6,9 @@
  *	boot	the source's boot id (is it this very machine?)
  *	node	device:inode of the tree, decimal
  *	dir	the container's directory, as spelled and as resolved
- *	tree	the tree, as spelled and as resolved
+ *	tree	the tree, as spelled and as resolved (openvz: resolved first,
+ *		and only with ploop)
+ *	ploop	the directory of a ploop disk, below the tree
  *	mode	the directory's mode (octal), uid, gid
  *	cgroup	"v1", "v2", "hybrid"
  *	runtime	"lxc 5.0.2"

@@ -297,11 +297,7 @@ beneath_open_dir(int rootfd, const char *rel, size_t len, struct err *e)
 		part[n] = '\0';
 		next = sys_openat2(fd >= 0 ? fd : rootfd, part, flags, 0);
 		if (next < 0) {
-			int errnum = errno;
-
-			(void)fail(e, errnum, "", 0);
-			escape_bytes(part, sizeof(part), rel, at + n);
-			return err_wrap(e, "%s", part);
+			return fail(e, errno, rel, at + n);
 		}
 		close_fd(&fd);
 		fd = next;

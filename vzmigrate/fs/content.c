@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * content: data runs and holes of an open regular file. No state.
+ * content: data runs and holes of an open regular file, read through the page
+ * cache or past it. No state.
  */
 #include "fs/content.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +20,11 @@
 #define ZEROS                                                          \
 	(64u << 10) /* bytes written at once where holes cannot be had \
 		     */
+
+/* What any disk wants of a direct read: offset, length and memory. */
+#define DIRECT_ALIGN 4096u
+/* Read directly at once; less is slower, more is not faster. */
+#define AHEAD (2u << 20)
 
 int
 content_next(int fd, uint64_t pos, uint64_t size, uint64_t *off, uint64_t *len,
@@ -78,6 +86,132 @@ content_read(int fd, void *data, size_t len, uint64_t off, const char *path,
 			break;
 		}
 		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+/* For a file system that has no direct reading, or a disk that wants more of
+ * it: read through the cache, which is emptied. */
+static int
+drop_cache(int fd, const char *path, struct err *e)
+{
+	int flags = fcntl(fd, F_GETFL), no;
+
+	if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_DIRECT) < 0 ||
+	    fdatasync(fd) < 0) {
+		return err_sys(e, errno, "cannot read %s from the disk", path);
+	}
+	no = posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	return no ? err_sys(e, no, "cannot read %s from the disk", path) : 0;
+}
+
+int
+content_direct(int fd, const char *path, struct err *e)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	/* The kernel writes out what a direct read is about to pass by. */
+	return flags >= 0 && fcntl(fd, F_SETFL, flags | O_DIRECT) == 0
+		       ? 0
+		       : drop_cache(fd, path, e);
+}
+
+/* Read [off, off + len), all multiples of DIRECT_ALIGN, but for the file's
+ * end. */
+static ssize_t
+read_aligned(int fd, uint8_t *data, size_t len, uint64_t off, const char *path,
+	     struct err *e)
+{
+	bool retried = false;
+	size_t done = 0;
+
+	while (done < len && done % DIRECT_ALIGN == 0) {
+		ssize_t n =
+			pread(fd, data + done, len - done, (off_t)(off + done));
+
+		if (n < 0 && errno == EINTR) {
+			continue;
+		}
+		if (n < 0 && errno == EINVAL && !retried) {
+			int rc = drop_cache(fd, path, e);
+
+			if (rc < 0) {
+				return rc;
+			}
+			retried = true;
+			continue;
+		}
+		if (n < 0) {
+			return err_sys(e, errno, "cannot read %s at %llu", path,
+				       (unsigned long long)(off + done));
+		}
+		if (n == 0) {
+			break;
+		}
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
+}
+
+void
+content_ahead_fini(struct content_ahead *a)
+{
+	free(a->data);
+	*a = (struct content_ahead){ 0 };
+}
+
+/* Read from `at` on, at least up to `need` or as much as there is room for. */
+static int
+read_ahead(int fd, struct content_ahead *a, uint64_t at, uint64_t need,
+	   const char *path, struct err *e)
+{
+	uint64_t from = at - at % DIRECT_ALIGN, end;
+	ssize_t n;
+
+	a->len = 0;
+	if (!a->data) {
+		a->data = aligned_alloc(DIRECT_ALIGN, AHEAD);
+	}
+	if (!a->data) {
+		return err_nomem(e);
+	}
+	end = a->end > need ? a->end : need;
+	end = end - from < AHEAD ? end - from : AHEAD;
+	n = read_aligned(fd, a->data,
+			 (end + DIRECT_ALIGN - 1) / DIRECT_ALIGN * DIRECT_ALIGN,
+			 from, path, e);
+	if (n < 0) {
+		return (int)n;
+	}
+	a->off = from;
+	a->len = (size_t)n;
+	return 0;
+}
+
+ssize_t
+content_read_direct(int fd, struct content_ahead *a, void *data, size_t len,
+		    uint64_t off, const char *path, struct err *e)
+{
+	size_t done = 0;
+
+	while (done < len) {
+		uint64_t at = off + done;
+		size_t n;
+
+		if (at < a->off || at - a->off >= a->len) {
+			int rc = read_ahead(fd, a, at, off + len, path, e);
+
+			if (rc < 0) {
+				return rc;
+			}
+		}
+		if (at - a->off >= a->len) {
+			break; /* the end */
+		}
+		n = a->len - (size_t)(at - a->off);
+		n = n < len - done ? n : len - done;
+		memcpy((char *)data + done, a->data + (at - a->off), n);
+		done += n;
 	}
 	return (ssize_t)done;
 }

@@ -27,6 +27,31 @@ int content_next(int fd, uint64_t pos, uint64_t size, uint64_t *off,
 ssize_t content_read(int fd, void *data, size_t len, uint64_t off,
 		     const char *path, struct err *e);
 
+/*
+ * From now on content_read_direct finds in `fd` (a regular file, open for
+ * reading) what is on the disk, whatever the page cache says. What others wrote
+ * through the cache is written out first. 0, E_SYSTEM.
+ */
+int content_direct(int fd, const char *path, struct err *e);
+
+/*
+ * What one thread has of one file that it reads directly: each request goes to
+ * the disk, so it asks for more at once. Zero is an empty one.
+ */
+struct content_ahead {
+	uint64_t end;  /* set by the caller: up to there more is wanted soon */
+	uint8_t *data; /* owned */
+	uint64_t off;  /* of data */
+	size_t len;
+};
+void content_ahead_fini(struct content_ahead *a);
+
+/* As content_read, after content_direct, through `a`. Several threads may read
+ * one `fd`, each with its own. */
+ssize_t content_read_direct(int fd, struct content_ahead *a, void *data,
+			    size_t len, uint64_t off, const char *path,
+			    struct err *e);
+
 /* Write all of it at `off`. 0, E_NOSPACE, E_SYSTEM. */
 int content_write(int fd, const void *data, size_t len, uint64_t off,
 		  const char *path, struct err *e);

@@ -147,6 +147,22 @@ read_opened(int fd, struct meta *m, struct err *e)
 	return rc < 0 ? rc : xattr_read(fd, 0, &m->xattrs, &m->xattrs_len, e);
 }
 
+/* The flags of what is neither file nor directory can be seen, but no ioctl
+ * gets at them: such a device could not be made there, nor removed here. */
+static int
+refuse_locked(const struct statx *stx, struct err *e)
+{
+	bool fixed = stx->stx_attributes & STATX_ATTR_IMMUTABLE;
+
+	return fixed || (stx->stx_attributes & STATX_ATTR_APPEND)
+		       ? err_set(e, E_UNSUPPORTED,
+				 "%s, and is no file or directory: that can "
+				 "be neither carried over nor removed",
+				 fixed ? "it is immutable"
+				       : "it is append-only")
+		       : 0;
+}
+
 /* Without one. The text of an error does not name the object yet. */
 static int
 read_named(int dirfd, const char *name, const struct statx *stx, struct meta *m,
@@ -172,7 +188,8 @@ read_named(int dirfd, const char *name, const struct statx *stx, struct meta *m,
 		fd = beneath_reopen(p, O_RDONLY | O_NOATIME, e);
 		return fd < 0 ? fd : read_opened(fd, m, e);
 	}
-	rc = m->type == FS_LNK ? read_target(p, m, e) : 0;
+	rc = refuse_locked(&now, e);
+	rc = rc == 0 && m->type == FS_LNK ? read_target(p, m, e) : rc;
 	return rc < 0 ? rc : xattr_read(p, 1, &m->xattrs, &m->xattrs_len, e);
 }
 

@@ -85,7 +85,9 @@ int meta_copy(struct meta *to, const struct meta *from, struct err *e);
  * flags and project id need a descriptor and are read for regular files and
  * directories only (opened here when fd is -1; O_NOATIME where allowed).
  * 0, E_NOT_FOUND when it vanished, E_CHANGED when it is no longer the inode
- * of `stx`, E_LIMIT, E_SYSTEM. The text does not name the object.
+ * of `stx`, E_UNSUPPORTED where another inode has the flag "immutable" or
+ * "append-only" (which some file systems can hold), E_LIMIT, E_SYSTEM. The
+ * text does not name the object.
  */
 int meta_read(int dirfd, const char *name, int fd, const struct statx *stx,
 	      struct meta *m, struct meta_ident *id, struct err *e);

@@ -78,7 +78,9 @@ static void
 check_room(const struct msg_check *m, const struct fsprobe *p, const char *dir,
 	   struct ct_findings *f)
 {
+	const struct ct_want w = { .nodeps = m->nodeps };
 	uint64_t need = m->bytes, inodes = m->inodes;
+	bool warn = ct_nodeps(&w, "disk_space");
 
 	if (__builtin_add_overflow(need, need / 100 * MARGIN_PERCENT, &need) ||
 	    __builtin_add_overflow(need, MARGIN_BYTES, &need)) {
@@ -88,16 +90,17 @@ check_room(const struct msg_check *m, const struct fsprobe *p, const char *dir,
 		inodes = UINT64_MAX;
 	}
 	if (p->bytes_free < need) {
-		ct_finding_add(f, E_NOSPACE, false,
-			       "not enough room in %s: %llu MiB are needed, "
-			       "%llu MiB are free",
-			       dir, (unsigned long long)(need >> 20),
-			       (unsigned long long)(p->bytes_free >> 20));
+		ct_finding_add(
+			f, E_NOSPACE, warn,
+			"not enough room in %s: %llu MiB are needed, "
+			"%llu MiB are free (--nodeps=disk_space goes on)",
+			dir, (unsigned long long)(need >> 20),
+			(unsigned long long)(p->bytes_free >> 20));
 	}
 	if (p->inodes_free != UINT64_MAX && p->inodes_free < inodes) {
-		ct_finding_add(f, E_NOSPACE, false,
+		ct_finding_add(f, E_NOSPACE, warn,
 			       "not enough inodes in %s: %llu are needed, %llu "
-			       "are free",
+			       "are free (--nodeps=disk_space goes on)",
 			       dir, (unsigned long long)inodes,
 			       (unsigned long long)p->inodes_free);
 	}

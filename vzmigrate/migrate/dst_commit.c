@@ -265,13 +265,24 @@ take_over_reply(struct dst *d, struct msg_take_over_reply *r, uint64_t since_ms,
 	return r->tree ? 0 : err_nomem(e);
 }
 
+/* Enter to carry out an order. Where the journal broke it may say more than
+ * we know, that the container runs here above all: so nothing is touched, and
+ * the next connection reads what it says. */
+static int
+enter_to_act(struct dst *d, int *fd, struct err *e)
+{
+	int rc = dst_enter(d, fd, e);
+
+	return rc < 0 ? rc : journal_sound(d->j, e);
+}
+
 int
 dst_take_over(struct dst *d, const struct msg_take_over *m,
 	      struct msg_take_over_reply *r, struct err *e)
 {
 	cleanup(close_fd) int lock = -1;
 	uint64_t since_ms = MSG_UP_UNKNOWN;
-	int rc = dst_enter(d, &lock, e);
+	int rc = enter_to_act(d, &lock, e);
 
 	if (rc < 0) {
 		return rc;
@@ -418,7 +429,7 @@ dst_never(struct dst *d, struct msg_state *r, struct err *e)
 {
 	cleanup(close_fd) int lock = -1;
 	struct err why = { 0 };
-	int rc = dst_enter(d, &lock, e);
+	int rc = enter_to_act(d, &lock, e);
 
 	if (rc == 0) {
 		rc = dst_rec_allows(&d->rec, EV_NEVER, e);
@@ -496,7 +507,7 @@ dst_abort(struct dst *d, const struct msg_abort *m, struct msg_state *r,
 	  struct err *e)
 {
 	cleanup(close_fd) int lock = -1;
-	int rc = dst_enter(d, &lock, e);
+	int rc = enter_to_act(d, &lock, e);
 
 	if (rc < 0) {
 		return rc;
@@ -521,7 +532,7 @@ int
 dst_finish(struct dst *d, struct msg_state *r, struct err *e)
 {
 	cleanup(close_fd) int lock = -1;
-	int rc = dst_enter(d, &lock, e);
+	int rc = enter_to_act(d, &lock, e);
 
 	if (rc == 0 && (d->rec.state == MSG_DST_COMMITTED ||
 			d->rec.state == MSG_DST_RUNNING)) {

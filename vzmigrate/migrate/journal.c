@@ -597,13 +597,8 @@ journal_append_fields(struct journal *j, const char *event,
 
 	buf_init(&b, JOURNAL_LINE_MAX);
 	assert(is_word(event, "_.-") && nfields <= JOURNAL_FIELDS_MAX);
-	if (j->broken.code) {
-		if (e) {
-			*e = j->broken;
-		}
-		return j->broken.code;
-	}
-	rc = event_point(event, "before", e);
+	rc = journal_sound(j, e);
+	rc = rc < 0 ? rc : event_point(event, "before", e);
 	if (rc == 0) {
 		rc = encode(&b, j->seq + 1, event, fields, nfields, e);
 	}
@@ -667,6 +662,15 @@ journal_get_u64(const struct journal_record *r, const char *key,
 	uint64_t n;
 
 	return v && get_u64(v, &n) ? n : fallback;
+}
+
+int
+journal_sound(const struct journal *j, struct err *e)
+{
+	if (j->broken.code && e) {
+		*e = j->broken;
+	}
+	return j->broken.code;
 }
 
 uint64_t

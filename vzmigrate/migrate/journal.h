@@ -105,6 +105,10 @@ int journal_append_fields(struct journal *j, const char *event,
 			  const struct journal_field *fields, size_t nfields,
 			  struct err *e);
 
+/* 0, or the error by which a failed fsync ended it: what is on disk then is
+ * not known here, so nothing may be done in its place. */
+int journal_sound(const struct journal *j, struct err *e);
+
 /* Sequence number of the last record, 0 while it is empty. */
 uint64_t journal_seq(const struct journal *j);
 

@@ -47,7 +47,7 @@ src_set_undo(const char *what)
 int
 src_stopped(const struct src *m, struct err *e)
 {
-	return m->env->stop && *m->env->stop
+	return m->env->stop && __atomic_load_n(m->env->stop, __ATOMIC_RELAXED)
 		       ? err_set(e, E_CANCELLED, "interrupted")
 		       : 0;
 }
@@ -403,6 +403,8 @@ by_hand(struct src *m, struct err *e)
 			       m->want->word);
 	}
 	if (rc == 1) {
+		/* Only told. */
+		m->r->kind = strdup(m->kind->name);
 		m->r->id = strdup(m->ct.id);
 		rc = m->give_up ? src_end_session(m, e) : src_un_retire(m, e);
 	}
@@ -439,6 +441,7 @@ whole(const struct src_env *env, const struct plan_ct *want,
 	srccontrol_close(m.control);
 	srcsession_close(m.s);
 	ledger_free(m.ledger);
+	images_fini(&m.images);
 	if (m.locked) {
 		m.kind->unlock(&env->plan->host, &m.ct, m.lockfd);
 	}

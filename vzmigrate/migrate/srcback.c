@@ -204,17 +204,22 @@ src_roll_back(struct src *m, struct err *e)
 
 #define AGAIN 2 /* the connection broke: ask again */
 
-/* A request failed. With the connection alive it was the agent who said no. */
 static int
-broken(struct src *m, struct err *e)
+ask_another(struct src *m, const struct err *e)
 {
-	if (e->code != E_FENCED && srcconn_alive(m->env->conn)) {
-		return e->code;
-	}
 	log_warn("%s", e->text);
 	m->opened = false;
 	srcconn_drop(m->env->conn);
 	return AGAIN;
+}
+
+/* A request failed. With the connection alive it was the agent who said no. */
+static int
+broken(struct src *m, const struct err *e)
+{
+	return e->code != E_FENCED && srcconn_alive(m->env->conn)
+		       ? e->code
+		       : ask_another(m, e);
 }
 
 uint8_t
@@ -276,7 +281,11 @@ ask_never(struct src *m, struct err *e)
 	}
 	rc = srcconn_state(m->env->conn, MSG_NEVER, false, &st, e);
 	if (rc < 0) {
-		return broken(m, e);
+		/* That it runs there, or that this is not known, stands. But
+		 * an agent whose journal broke only can do no more; what it
+		 * came to write, the next one reads. */
+		return rc == E_STATE || rc == E_UNKNOWN ? broken(m, e)
+							: ask_another(m, e);
 	}
 	m->dst = (enum msg_dst_state)st.state;
 	if (st.note) {

@@ -30,7 +30,7 @@
 struct meter {
 	const struct src *m; /* borrowed */
 	struct progress *to;
-	struct srcconn *conn; /* tells how many streams there are */
+	struct srcconn *conn;	     /* tells how many streams there are */
 	struct send_progress from;   /* atomic counters of the sender */
 	uint64_t files, bytes;	     /* carried over already */
 	struct compress_totals wire; /* carried over already */
@@ -206,6 +206,23 @@ count(struct src *m)
 	}
 }
 
+/* Which files of the tree the kernel may write to as to devices, now. */
+static int
+look_for_images(struct src *m, bool up, struct err *e)
+{
+	struct images now;
+	int rc;
+
+	if (!m->kind->images) {
+		return 0;
+	}
+	rc = m->kind->images(&m->env->plan->host, &m->ct, up, &now, e);
+	images_follow(&now, &m->images);
+	images_fini(&m->images);
+	m->images = now;
+	return rc;
+}
+
 static int
 send(struct src *m, int rootfd, const struct msg_pass *pass, struct err *e)
 {
@@ -219,9 +236,11 @@ send(struct src *m, int rootfd, const struct msg_pass *pass, struct err *e)
 			       .ledger = m->ledger,
 			       .pass = pass->number,
 			       .final = pass->final,
+			       .images = &m->images,
 			       .live = !pass->final };
-	int rc = srcconn_pass_begin(m->env->conn, pass, e);
+	int rc = look_for_images(m, !pass->final, e);
 
+	rc = rc < 0 ? rc : srcconn_pass_begin(m->env->conn, pass, e);
 	if (rc < 0) {
 		return rc;
 	}
@@ -251,8 +270,7 @@ send(struct src *m, int rootfd, const struct msg_pass *pass, struct err *e)
 	for (size_t i = 0; pass->number == 1 && i < m->r->sent.nmounts; i++) {
 		warn_mount(m, m->r->sent.mounts[i]);
 	}
-	return rc == 0 && m->tame && pass->number == 1 ? tell_mounts(m, e)
-						       : rc;
+	return rc == 0 && m->tame && pass->number == 1 ? tell_mounts(m, e) : rc;
 }
 
 static bool

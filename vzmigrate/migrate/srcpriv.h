@@ -34,12 +34,13 @@ struct src {
 	enum msg_dst_state dst;	     /* the agent's last word on the session */
 	struct msg_open_reply place; /* of the last OPEN; owned */
 	uint32_t drop_flags;	     /* inode flags that mean nothing there */
-	bool tame;	       /* the tree is read through a tame view */
+	bool tame;		     /* the tree is read through a tame view */
 	struct ledger *ledger; /* of the passes while it runs; NULL: none */
+	struct images images;  /* of the last pass */
 	bool stop_ordered;     /* by this process */
 	int64_t down_ms;       /* when the stop was ordered; 0: it was not */
 	uint64_t total_files, total_bytes; /* as surveyed, for the display */
-	unsigned pass; /* the one under way, or the last */
+	unsigned pass;			   /* the one under way, or the last */
 	struct srccontrol *control; /* NULL: not made yet, or not possible */
 	enum steps_step step;
 	int64_t step_from_ms;

@@ -461,11 +461,16 @@ srcsession_put_away(struct srcsession *s, struct err *e)
 	char to[sizeof(JOURNAL) + SRCSESSION_HEX];
 	int rc;
 
+	rc = fault_point("src.put-away.before", e);
+	if (rc < 0) {
+		return rc;
+	}
 	snprintf(to, sizeof(to), JOURNAL ".%s", s->hex);
 	if (renameat(s->dirfd, JOURNAL, s->dirfd, to) < 0) {
 		return err_sys(e, errno, "cannot rename %s to %s", s->path, to);
 	}
-	rc = atomicfile_sync_dir(s->dirfd, s->path, e);
+	rc = fault_point("src.put-away.renamed", e);
+	rc = rc < 0 ? rc : atomicfile_sync_dir(s->dirfd, s->path, e);
 	if (rc < 0) {
 		return rc;
 	}

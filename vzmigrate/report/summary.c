@@ -26,6 +26,8 @@ result_name(enum summary_result r)
 		[SUMMARY_COPIED] = "copied",
 		[SUMMARY_CHECKED] = "checked",
 		[SUMMARY_FAILED] = "failed",
+		[SUMMARY_GIVEN_UP] = "given up",
+		[SUMMARY_TAKEN_BACK] = "taken back",
 	};
 
 	return names[r];
@@ -107,20 +109,23 @@ add_cipher(struct fields *f, const struct summary *s)
 	add_text(f, "cipher_default", s->cipher_default);
 }
 
-/* The order is the one that the header promises. */
 static void
-collect(struct fields *f, const struct summary *s)
+add_seconds(struct fields *f, const struct summary *s)
 {
-	f->n = 0;
-	add_text(f, "session", s->session);
-	add_text(f, "kind", s->kind);
+	add_num(f, "seconds", MILLI, true, s->ms > 0 ? (uint64_t)s->ms : 0);
+}
+
+/* Of what was brought over. */
+static void
+collect_copy(struct fields *f, const struct summary *s)
+{
 	add_text(f, "new_ct", s->new_ct);
 	add_num(f, "files", WHOLE, true, s->files);
 	add_num(f, "bytes", WHOLE, true, s->bytes);
 	add_num(f, "wire_bytes", WHOLE, s->wire_bytes > 0, s->wire_bytes);
 	add_num(f, "ratio", CENTI, s->wire_bytes > 0,
 		centi_ratio(s->bytes, s->wire_bytes));
-	add_num(f, "seconds", MILLI, true, s->ms > 0 ? (uint64_t)s->ms : 0);
+	add_seconds(f, s);
 	add_num(f, "rate", WHOLE, s->copy_ms > 0,
 		s->copy_ms > 0 ? rate_of(s) : 0);
 	add_num(f, "downtime", MILLI, s->downtime_ms >= 0,
@@ -133,6 +138,20 @@ collect(struct fields *f, const struct summary *s)
 	add_cipher(f, s);
 	add_text(f, "source_kept", s->source_kept);
 	add_num(f, "verified", TRUTH, s->verified >= 0, s->verified > 0);
+}
+
+/* The order is the one that the header promises. */
+static void
+collect(struct fields *f, const struct summary *s)
+{
+	f->n = 0;
+	add_text(f, "session", s->session);
+	add_text(f, "kind", s->kind);
+	if (s->result == SUMMARY_GIVEN_UP || s->result == SUMMARY_TAKEN_BACK) {
+		add_seconds(f, s);
+	} else {
+		collect_copy(f, s);
+	}
 	add_num(f, "warnings", WHOLE, true, s->warnings);
 	if (s->result == SUMMARY_FAILED) {
 		add_text(f, "step", s->step);

@@ -42,8 +42,12 @@
  *                         unknown
  *   error        string   failed only
  *
+ * Of one that was given up or taken back there are session, kind, seconds and
+ * warnings only.
+ *
  * In JSON it is one object on one line, with "event": "summary", "result":
- * "moved" (copied, checked, failed), "ct", "destination", the keys above, and
+ * "moved" (copied, checked, failed, "given up", "taken back"), "ct",
+ * "destination", the keys above, and
  * "stages": [{"name", "seconds", "files", "bytes"}] where stages are given,
  * "ssh_config": the line (two with a MAC) that would make the probe's pick
  * permanent.
@@ -62,6 +66,8 @@ enum summary_result {
 	SUMMARY_COPIED,	 /* a copy was made, the source stays (dir) */
 	SUMMARY_CHECKED, /* --dry-run */
 	SUMMARY_FAILED,
+	SUMMARY_GIVEN_UP,   /* --abort: the source is as it was */
+	SUMMARY_TAKEN_BACK, /* --take-back: likewise */
 };
 
 struct summary_stage {

@@ -504,7 +504,7 @@ pause_before_retry(int64_t *pause, const int *stop, int64_t deadline,
 	while (io_left_ms(until) > 0 && io_left_ms(deadline) > 0) {
 		int ms = io_left_ms(until);
 
-		if (stop && *(const volatile int *)stop) {
+		if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED)) {
 			return err_set(e, E_CANCELLED, "stopped");
 		}
 		poll(NULL, 0, ms > 100 ? 100 : ms);

@@ -283,7 +283,7 @@ wait_for(int fd, short events, int64_t deadline, const int *stop, struct err *e)
 		int rc = poll(&pf, 1,
 			      left < 0 || left > SLICE_MS ? SLICE_MS : left);
 
-		if (stop && *(const volatile int *)stop) {
+		if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED)) {
 			return err_set(e, E_CANCELLED, "stopped");
 		}
 		if (rc > 0) {

@@ -44,7 +44,7 @@ sesswait_poll(const struct sesswait *w, int64_t deadline, struct err *e)
 	int status = ssh_get_status(w->s);
 	struct pollfd pf = { fd, POLLIN, 0 };
 
-	if (w->stop && *(const volatile int *)w->stop) {
+	if (w->stop && __atomic_load_n(w->stop, __ATOMIC_RELAXED)) {
 		return err_set(e, E_CANCELLED, "%s: stopped", w->what);
 	}
 	if (fd < 0 || (status & (SSH_CLOSED | SSH_CLOSED_ERROR))) {

@@ -69,7 +69,7 @@ set_tcp_options(int fd, int64_t silence_ms)
 static bool
 stopped(const struct attempt *a)
 {
-	return a->stop && *(const volatile int *)a->stop;
+	return a->stop && __atomic_load_n(a->stop, __ATOMIC_RELAXED);
 }
 
 /* Wait until connect() came to an end. 0 or an errno. */

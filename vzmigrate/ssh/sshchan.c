@@ -214,12 +214,12 @@ turn(struct sshchan *c, int64_t ms, struct err *e)
 {
 	int64_t limit =
 		c->silence_ms / 3 < SLICE_MS ? c->silence_ms / 3 : SLICE_MS;
-	const volatile int *stop = __atomic_load_n(&c->stop, __ATOMIC_RELAXED);
+	const int *stop = __atomic_load_n(&c->stop, __ATOMIC_RELAXED);
 
 	if (ms < 0 || ms > limit) {
 		ms = limit;
 	}
-	if (stop && *stop) {
+	if (stop && __atomic_load_n(stop, __ATOMIC_RELAXED)) {
 		return err_set(e, E_CANCELLED, "stopped");
 	}
 	if (ssh_event_dopoll(c->ev, (int)ms) == SSH_ERROR && !dead(c)) {
@@ -382,6 +382,16 @@ chan_wake(struct bytechan *base)
 	}
 }
 
+static void
+chan_cut(struct bytechan *base)
+{
+	static const int now = 1;
+
+	__atomic_store_n(&((struct sshchan *)base)->stop, &now,
+			 __ATOMIC_RELAXED);
+	chan_wake(base);
+}
+
 /* Let libssh send what it holds. */
 static int
 flush(struct sshchan *c, int64_t ms, struct err *e)
@@ -436,8 +446,8 @@ chan_free(struct bytechan *base)
 }
 
 static const struct bytechan_ops chan_ops = { chan_write, chan_service,
-					      chan_wake, chan_send_eof,
-					      chan_free };
+					      chan_wake,  chan_send_eof,
+					      chan_free,  chan_cut };
 
 /* Repeat a call while libssh says "again"; it may say so for ever on a closed
  * channel. */

@@ -20,6 +20,9 @@
 /* After so many failures in a row so many frames are sent untried, at most. */
 #define SKIP_MAX 32
 #define PAUSE_US 1000000
+#define PACK_NS_MIN                                                \
+	10000000   /* of compressing, before its speed is believed \
+		    */
 #define SAMPLES 16 /* places looked at in a frame, */
 #define SAMPLE 256 /* of so many bytes */
 
@@ -32,6 +35,7 @@ struct stubborn {
 struct lane {
 	struct zpack *z; /* NULL: none needed yet, or no memory for it */
 	bool failed;	 /* no memory */
+	unsigned turn;	 /* counts frames, for the share of them */
 	uint32_t file;	 /* whose chunks `chunks` is about */
 	struct stubborn chunks, batches;
 	/* Under the lock: */
@@ -44,7 +48,11 @@ struct lane {
 struct compress {
 	int want;		    /* as compress_new */
 	int level;		    /* atomic; for the next frame */
+	unsigned share;		    /* atomic; as tuner_share */
 	struct compress_totals sum; /* atomic, each */
+	/* Atomic: of what was compressed at the lowest level, since the last
+	 * slice in which anything was: bytes, and the threads' own time. */
+	uint64_t pack_bytes, pack_ns;
 
 	pthread_mutex_t lock;
 	struct tuner tuner;
@@ -53,6 +61,7 @@ struct compress {
 	int64_t slice_us;   /* when the slice began */
 	uint64_t raw, wire; /* in the slice */
 	int64_t used_us;    /* of the process when it began */
+	double pack;	    /* as in tuner_in */
 	uint64_t frames;    /* ever sent */
 	uint64_t changed;   /* `frames` when the level last changed */
 	struct lane lane[COMPRESS_LANES];
@@ -78,6 +87,7 @@ compress_new(int level, struct err *e)
 	}
 	c->want = level;
 	c->level = level == COMPRESS_AUTO ? 0 : level;
+	c->share = TUNER_SHARES;
 	pthread_mutex_init(&c->lock, NULL);
 	tuner_init(&c->tuner);
 	cpuidle_init(&c->idle);
@@ -130,6 +140,16 @@ looks_random(const uint8_t *p, size_t len)
 	/* Of random bytes it is n + n * n / 256 within 1 %; text has several
 	 * times that. */
 	return squares * 10 < (n + n * n / 256) * 11;
+}
+
+/* Whether this frame is one of the share that is compressed; evenly spread. */
+static bool
+has_turn(struct compress *c, struct lane *n)
+{
+	unsigned share = __atomic_load_n(&c->share, __ATOMIC_RELAXED);
+
+	n->turn = (n->turn + share) % TUNER_SHARES;
+	return n->turn < share;
 }
 
 static bool
@@ -186,6 +206,33 @@ packer(struct lane *n)
 	return n->z;
 }
 
+static uint64_t
+thread_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+/* zpack_frame, timed at the level that a trial begins with. */
+static bool
+pack(struct compress *c, struct lane *n, struct pool_frame *f, int level)
+{
+	uint32_t raw = f->len, most = raw - raw / 32;
+	uint64_t from;
+	bool shrank;
+
+	if (level != tuner_first_level()) {
+		return zpack_frame(n->z, f, level, most);
+	}
+	from = thread_ns();
+	shrank = zpack_frame(n->z, f, level, most);
+	__atomic_add_fetch(&c->pack_ns, thread_ns() - from, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&c->pack_bytes, raw, __ATOMIC_RELAXED);
+	return shrank;
+}
+
 void
 compress_pack(struct compress *c, unsigned lane, struct pool_frame *f)
 {
@@ -195,7 +242,7 @@ compress_pack(struct compress *c, unsigned lane, struct pool_frame *f)
 	struct stubborn *s;
 	bool shrank;
 
-	if (!level || f->len < 128 || !packer(n)) {
+	if (!level || f->len < 128 || !has_turn(c, n) || !packer(n)) {
 		return;
 	}
 	s = memory_of(n, p, f);
@@ -203,8 +250,7 @@ compress_pack(struct compress *c, unsigned lane, struct pool_frame *f)
 		return;
 	}
 	/* Less than 3 % is not worth the other side's time. */
-	shrank = !looks_random(p, f->len) &&
-		 zpack_frame(n->z, f, level, f->len - f->len / 32);
+	shrank = !looks_random(p, f->len) && pack(c, n, f, level);
 	note(s, shrank);
 	if (shrank) {
 		__atomic_add_fetch(&c->sum.packed, 1, __ATOMIC_RELAXED);
@@ -308,10 +354,27 @@ blocked(struct compress *c, int64_t now_us)
 				     : 0.0;
 }
 
+/* Bytes per second of a processor, as last seen. The lock is held. */
+static double
+pack_speed(struct compress *c)
+{
+	uint64_t ns = __atomic_load_n(&c->pack_ns, __ATOMIC_RELAXED);
+	uint64_t bytes;
+
+	if (ns > PACK_NS_MIN) {
+		bytes = __atomic_exchange_n(&c->pack_bytes, 0,
+					    __ATOMIC_RELAXED);
+		c->pack = (double)bytes * 1e9 / (double)ns;
+		__atomic_sub_fetch(&c->pack_ns, ns, __ATOMIC_RELAXED);
+	}
+	return c->pack;
+}
+
 void
 compress_tick(struct compress *c, uint64_t in_flight, int64_t now_us)
 {
 	struct tuner_in in = { 0 };
+	unsigned share;
 	int was, level;
 
 	pthread_mutex_lock(&c->lock);
@@ -327,8 +390,11 @@ compress_tick(struct compress *c, uint64_t in_flight, int64_t now_us)
 	in.blocked = blocked(c, now_us);
 	in.idle = cpuidle_read(&c->idle, now_us);
 	in.used = (double)(used_us() - c->used_us) / (double)in.us;
+	in.pack = pack_speed(c);
 	in.flushed = c->frames - c->changed >= in_flight;
 	level = tuner_slice(&c->tuner, &in);
+	share = tuner_share(&c->tuner);
+	__atomic_store_n(&c->share, share, __ATOMIC_RELAXED);
 	if (level != was) {
 		c->changed = c->frames;
 		__atomic_store_n(&c->level, level, __ATOMIC_RELAXED);
@@ -336,10 +402,11 @@ compress_tick(struct compress *c, uint64_t in_flight, int64_t now_us)
 	begin_slice(c, now_us);
 	pthread_mutex_unlock(&c->lock);
 	log_trace("compress: %lld ms, %llu -> %llu, blocked %.2f, idle %.2f, "
-		  "used %.2f, %llu under way%s",
+		  "used %.2f, %llu under way%s, %u/%u",
 		  (long long)in.us / 1000, (unsigned long long)in.raw,
 		  (unsigned long long)in.wire, in.blocked, in.idle, in.used,
-		  (unsigned long long)in_flight, in.flushed ? "" : ", mixed");
+		  (unsigned long long)in_flight, in.flushed ? "" : ", mixed",
+		  share, TUNER_SHARES);
 	if (level != was) {
 		log_debug("compression: level %d -> %d", was, level);
 	}

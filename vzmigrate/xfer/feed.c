@@ -35,7 +35,7 @@ struct feed {
 	unsigned limit;	  /* slots that take part */
 	unsigned waiting; /* in feed_put */
 	uint64_t acked_bytes, puts, waits;
-	bool cancelled, hurry;
+	bool cancelled, hurry, discard;
 	struct err fatal, fault; /* code 0: none */
 	struct part parts[FEED_STREAMS_MAX];
 };
@@ -216,8 +216,7 @@ feed_put(struct feed *f, struct pool_frame *fr, int64_t deadline, struct err *e)
 static bool
 is_still(const struct feed *f, bool all)
 {
-	return !f->queued &&
-	       f->under_way == (all ? 0 : f->parts[0].under_way);
+	return !f->queued && f->under_way == (all ? 0 : f->parts[0].under_way);
 }
 
 static void
@@ -339,7 +338,7 @@ feed_back(struct feed *f, int slot, struct pool_frame *list)
 		f->under_way -= n;
 		f->parts[slot].under_way -= n;
 	}
-	if (f->fatal.code) {
+	if (f->fatal.code || f->discard) {
 		drop_queue(f);
 	}
 	while (n-- > 0) {
@@ -405,6 +404,16 @@ void
 feed_hurry(struct feed *f)
 {
 	__atomic_store_n(&f->hurry, true, __ATOMIC_RELAXED);
+}
+
+void
+feed_discard(struct feed *f)
+{
+	pthread_mutex_lock(&f->lock);
+	drop_queue(f);
+	f->discard = !is_still(f, false);
+	tell_still(f);
+	pthread_mutex_unlock(&f->lock);
 }
 
 bool

@@ -90,6 +90,10 @@ void feed_cancel(struct feed *f, bool on);
 /* From now on no limit of speed holds: what is left is to be got rid of. */
 void feed_hurry(struct feed *f);
 bool feed_in_hurry(struct feed *f);
+/* Nobody wants the content any more: what is queued, or comes back from a
+ * stream that dies, is dropped. What is under way on a data stream may come
+ * there still. */
+void feed_discard(struct feed *f);
 /* The agent could not write; the first counts. NULL: forget it. */
 void feed_fault(struct feed *f, const struct err *why);
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * inomap: open addressing with linear probing in an array of a power of two,
- * at most 7/8 full, under one mutex. Inode numbers come from a tenant's file
- * system, so they are mixed with a random odd multiplier.
+ * inomap: shards, each an array with open addressing and linear probing under
+ * a mutex of its own. Each grows by a quarter when it is 7/8 full, so with a
+ * million inodes little is empty, and little is there twice while one grows.
+ * Inode numbers come from a tenant's file system, so they are mixed with a
+ * random odd multiplier; the upper bits of the product choose the shard and
+ * the place.
  */
 #include "xfer/inomap.h"
 
@@ -11,17 +14,25 @@
 
 #include "xfer/blocktab.h"
 
+#define SHARD_BITS 6
+#define SHARDS (1u << SHARD_BITS)
+#define CAP_FIRST 16
+
 struct slot {
 	uint64_t ino; /* 0: free */
 	struct inomap_value v;
 };
 
-struct inomap {
+struct shard {
 	pthread_mutex_t lock;
-	struct slot *slots;
-	size_t cap; /* power of two */
+	struct slot *slots; /* owned; NULL while cap is 0 */
+	size_t cap;
 	size_t count;
+};
+
+struct inomap {
 	uint64_t mult; /* random, odd */
+	struct shard shard[SHARDS];
 };
 
 struct inomap *
@@ -29,22 +40,18 @@ inomap_new(struct err *e)
 {
 	struct inomap *m = calloc(1, sizeof(*m));
 
-	if (m) {
-		m->cap = 1024;
-		m->slots = calloc(m->cap, sizeof(*m->slots));
-	}
-	if (!m || !m->slots) {
-		free(m);
+	if (!m) {
 		err_nomem(e);
 		return NULL;
 	}
 	if (digest_random(&m->mult, sizeof(m->mult), e) < 0) {
-		free(m->slots);
 		free(m);
 		return NULL;
 	}
 	m->mult |= 1;
-	pthread_mutex_init(&m->lock, NULL);
+	for (unsigned i = 0; i < SHARDS; i++) {
+		pthread_mutex_init(&m->shard[i].lock, NULL);
+	}
 	return m;
 }
 
@@ -54,64 +61,81 @@ inomap_free(struct inomap *m)
 	if (!m) {
 		return;
 	}
-	for (size_t i = 0; i < m->cap; i++) {
-		blocktab_free(m->slots[i].v.blocks);
+	for (unsigned i = 0; i < SHARDS; i++) {
+		struct shard *s = &m->shard[i];
+
+		for (size_t k = 0; k < s->cap; k++) {
+			blocktab_free(s->slots[k].v.blocks);
+		}
+		pthread_mutex_destroy(&s->lock);
+		free(s->slots);
 	}
-	pthread_mutex_destroy(&m->lock);
-	free(m->slots);
 	free(m);
 }
 
-/* The slot of `ino`, or the free one where it belongs. */
+/* The slot of `ino`, or the free one where it belongs: `slots` is never full.
+ */
 static struct slot *
 find(struct slot *slots, size_t cap, uint64_t mult, uint64_t ino)
 {
-	uint64_t h = ino * mult;
-	size_t i = (size_t)(h ^ (h >> 32)) & (cap - 1);
+	uint64_t h = ino * mult << SHARD_BITS >> 32;
+	size_t i = (size_t)(h * cap >> 32);
 
 	while (slots[i].ino && slots[i].ino != ino) {
-		i = (i + 1) & (cap - 1);
+		i = i + 1 < cap ? i + 1 : 0;
 	}
 	return &slots[i];
 }
 
-static int
-grow(struct inomap *m, struct err *e)
+/* The shard of `ino`, locked; `*at` is its slot or the free one, NULL where
+ * there is none at all. */
+static struct shard *
+lock_shard(struct inomap *m, uint64_t ino, struct slot **at)
 {
-	size_t cap = m->cap * 2;
+	struct shard *s = &m->shard[ino * m->mult >> (64 - SHARD_BITS)];
+
+	pthread_mutex_lock(&s->lock);
+	*at = s->cap ? find(s->slots, s->cap, m->mult, ino) : NULL;
+	return s;
+}
+
+static int
+grow(struct inomap *m, struct shard *s, struct err *e)
+{
+	size_t cap = s->cap ? s->cap + s->cap / 4 : CAP_FIRST;
 	struct slot *slots = calloc(cap, sizeof(*slots));
 
 	if (!slots) {
 		return err_nomem(e);
 	}
-	for (size_t i = 0; i < m->cap; i++) {
-		if (m->slots[i].ino) {
-			*find(slots, cap, m->mult, m->slots[i].ino) =
-				m->slots[i];
+	for (size_t i = 0; i < s->cap; i++) {
+		if (s->slots[i].ino) {
+			*find(slots, cap, m->mult, s->slots[i].ino) =
+				s->slots[i];
 		}
 	}
-	free(m->slots);
-	m->slots = slots;
-	m->cap = cap;
+	free(s->slots);
+	s->slots = slots;
+	s->cap = cap;
 	return 0;
 }
 
-/* Under the lock; `*at` is the free slot. */
+/* Under the lock; `at`: the free slot, or NULL. */
 static int
-insert(struct inomap *m, struct slot *at, uint64_t ino,
+insert(struct inomap *m, struct shard *s, struct slot *at, uint64_t ino,
        const struct inomap_value *v, struct err *e)
 {
-	if (m->count + 1 > m->cap / 8 * 7) {
-		int rc = grow(m, e);
+	if (s->count + 1 > s->cap / 8 * 7) {
+		int rc = grow(m, s, e);
 
 		if (rc < 0) {
 			return rc;
 		}
-		at = find(m->slots, m->cap, m->mult, ino);
+		at = find(s->slots, s->cap, m->mult, ino);
 	}
 	at->ino = ino;
 	at->v = *v;
-	m->count++;
+	s->count++;
 	return 0;
 }
 
@@ -119,21 +143,20 @@ int
 inomap_add(struct inomap *m, uint64_t ino, const struct inomap_value *v,
 	   struct inomap_value *old, struct err *e)
 {
-	struct slot *s;
+	struct slot *at;
+	struct shard *s = lock_shard(m, ino, &at);
 	int rc;
 
-	pthread_mutex_lock(&m->lock);
-	s = find(m->slots, m->cap, m->mult, ino);
-	if (s->ino) {
+	if (at && at->ino) {
 		if (old) {
-			*old = s->v;
+			*old = at->v;
 		}
 		rc = err_set(e, E_EXISTS, "inode %llu is known already",
 			     (unsigned long long)ino);
 	} else {
-		rc = insert(m, s, ino, v, e);
+		rc = insert(m, s, at, ino, v, e);
 	}
-	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&s->lock);
 	return rc;
 }
 
@@ -141,61 +164,58 @@ int
 inomap_put(struct inomap *m, uint64_t ino, const struct inomap_value *v,
 	   struct err *e)
 {
-	struct slot *s;
+	struct slot *at;
+	struct shard *s = lock_shard(m, ino, &at);
 	int rc = 0;
 
-	pthread_mutex_lock(&m->lock);
-	s = find(m->slots, m->cap, m->mult, ino);
-	if (s->ino) {
-		blocktab_free(s->v.blocks);
-		s->v = *v;
+	if (at && at->ino) {
+		blocktab_free(at->v.blocks);
+		at->v = *v;
 	} else {
-		rc = insert(m, s, ino, v, e);
+		rc = insert(m, s, at, ino, v, e);
 	}
-	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&s->lock);
 	return rc;
 }
 
 bool
 inomap_get(struct inomap *m, uint64_t ino, struct inomap_value *v)
 {
-	struct slot *s;
-	bool found;
+	struct slot *at;
+	struct shard *s = lock_shard(m, ino, &at);
+	bool found = at && at->ino;
 
-	pthread_mutex_lock(&m->lock);
-	s = find(m->slots, m->cap, m->mult, ino);
-	found = s->ino != 0;
 	if (found) {
-		*v = s->v;
+		*v = at->v;
 	}
-	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&s->lock);
 	return found;
 }
 
 bool
 inomap_take(struct inomap *m, uint64_t ino, struct inomap_value *v)
 {
-	struct slot *s;
-	bool found;
+	struct slot *at;
+	struct shard *s = lock_shard(m, ino, &at);
+	bool found = at && at->ino;
 
-	pthread_mutex_lock(&m->lock);
-	s = find(m->slots, m->cap, m->mult, ino);
-	found = s->ino != 0;
 	if (found) {
-		*v = s->v;
-		s->v.blocks = NULL;
+		*v = at->v;
+		at->v.blocks = NULL;
 	}
-	pthread_mutex_unlock(&m->lock);
+	pthread_mutex_unlock(&s->lock);
 	return found;
 }
 
 size_t
 inomap_count(struct inomap *m)
 {
-	size_t n;
+	size_t n = 0;
 
-	pthread_mutex_lock(&m->lock);
-	n = m->count;
-	pthread_mutex_unlock(&m->lock);
+	for (unsigned i = 0; i < SHARDS; i++) {
+		pthread_mutex_lock(&m->shard[i].lock);
+		n += m->shard[i].count;
+		pthread_mutex_unlock(&m->shard[i].lock);
+	}
 	return n;
 }

@@ -113,10 +113,51 @@ in_hurry(struct link *l)
 	return hurry || feed_in_hurry(l->feed);
 }
 
+static int
+write_request(struct link *l, struct pool_frame *f, struct err *e)
+{
+	int rc = write_frame(l, f->bytes, f->type, f->flags, f->len, e);
+
+	pool_put(f);
+	return rc;
+}
+
+/* STREAM_OPEN and STREAM_END stay behind no content: under a small limit they
+ * would come too late. */
+static bool
+is_urgent(struct pool_frame *request)
+{
+	const uint8_t *p = pool_payload(request);
+	unsigned method = p[4] | (unsigned)p[5] << 8;
+
+	return method == MSG_STREAM_OPEN || method == MSG_STREAM_END;
+}
+
+static struct pool_frame *
+next_urgent(struct link *l)
+{
+	struct pool_frame **at, *f;
+
+	pthread_mutex_lock(&l->lock);
+	for (at = &l->queue; (f = *at) && !is_urgent(f);) {
+		at = &f->next;
+	}
+	if (f) {
+		*at = f->next;
+		if (!*at) {
+			l->queue_tail = at;
+		}
+	}
+	l->idle = !f;
+	pthread_mutex_unlock(&l->lock);
+	return f;
+}
+
 /* Until the limit lets the frame go. The peer hears from us meanwhile. */
 static int
 wait_turn(struct link *l, const struct pool_frame *f, struct err *e)
 {
+	struct pool_frame *q;
 	int rc = 0;
 
 	while (rc == 0 && l->limit && is_content(f) && !in_hurry(l)) {
@@ -126,7 +167,8 @@ wait_turn(struct link *l, const struct pool_frame *f, struct err *e)
 		if (!ms) {
 			break;
 		}
-		rc = serve_idle(l, ms, e);
+		q = next_urgent(l);
+		rc = q ? write_request(l, q, e) : serve_idle(l, ms, e);
 	}
 	return rc;
 }
@@ -164,8 +206,7 @@ write_next(struct link *l, struct err *e)
 	struct pool_frame *f = next_request(l, &slot);
 
 	if (f) {
-		rc = write_frame(l, f->bytes, f->type, f->flags, f->len, e);
-		pool_put(f);
+		rc = write_request(l, f, e);
 		return rc < 0 ? rc : 1;
 	}
 	f = slot >= 0 ? feed_take(l->feed, slot) : NULL;
@@ -534,8 +575,11 @@ link_call(struct link *l, enum msg_method method, const void *body, size_t len,
 	int rc = 0;
 
 	/* PASS_END means "all of it was sent". Content that is left to the
-	 * control stream itself stays in front of what follows there. */
-	if (l->control && method != MSG_STREAM_OPEN) {
+	 * control stream itself stays in front of what follows there. An abort
+	 * waits for no data stream, which may be stalled. */
+	if (l->control && method == MSG_ABORT) {
+		feed_discard(l->feed);
+	} else if (l->control && method != MSG_STREAM_OPEN) {
 		rc = feed_drain(l->feed, false, deadline, e);
 	}
 	return rc < 0 ? rc
@@ -682,6 +726,13 @@ link_stop(struct link *l)
 	l->stopping = true;
 	bytechan_wake(l->c);
 	pthread_mutex_unlock(&l->lock);
+}
+
+void
+link_cut(struct link *l)
+{
+	link_stop(l);
+	bytechan_cut(l->c);
 }
 
 void

@@ -66,7 +66,8 @@ int link_open(struct bytechan *c, const struct link_opts *o,
  * peer applies besides. The agent's error comes back with its own code and
  * "HOST: " in front; E_TIMEOUT, E_CLOSED, E_PROTOCOL where the link failed
  * (link_failed then says so). A request stays behind content that was sent
- * before: it leaves when the data streams have nothing under way.
+ * before: it leaves when the data streams have nothing under way. ABORT leaves
+ * at once, and no content after it.
  */
 int link_call(struct link *l, enum msg_method method, const void *body,
 	      size_t len, struct buf *reply, int64_t timeout_ms, struct err *e);
@@ -113,7 +114,8 @@ int link_join(struct link *control, struct bytechan *c,
 /*
  * A data stream has died: learn from the agent what of it has arrived (from
  * then on it takes nothing more of it), give the rest back to the feed, and
- * free the link. After an error it is still there, and this may be tried
+ * free the link. Where the agent's answer cannot be right the pass fails, as
+ * after a FAULT. After an error it is still there, and this may be tried
  * again. Blocks for a request's time.
  */
 int link_bury(struct link *control, struct link *l, struct err *e);
@@ -143,6 +145,8 @@ void link_uncancel(struct link *l);
 
 /* Begin what link_close does, without waiting. */
 void link_stop(struct link *l);
+/* The same, and what it still has to send is not wanted. */
+void link_cut(struct link *l);
 
 /* GOODBYE, a bounded wait for the agent's end, then free everything. NULL is
  * allowed. */

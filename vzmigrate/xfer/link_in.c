@@ -227,6 +227,10 @@ static int
 in_frame(struct link *l, const struct frame_header *h, const uint8_t *p,
 	 struct err *e)
 {
+	if (!l->control && (h->type == FRAME_LOG || h->type == FRAME_FAULT)) {
+		return err_set(e, E_PROTOCOL,
+			       "frame of type %u on a data stream", h->type);
+	}
 	switch (h->type) {
 	case FRAME_KEEPALIVE:
 		return 0;

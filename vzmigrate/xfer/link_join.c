@@ -98,6 +98,19 @@ link_bury(struct link *control, struct link *l, struct err *e)
 	g.acked = l->acked;
 	g.unacked = (unsigned)(l->sent - l->acked);
 	rc = ask_arrived(control, l, &g, e);
+	if (rc == E_PROTOCOL || rc == E_NOT_FOUND) {
+		/* It contradicts itself, and asking again does not help: what
+		 * has arrived cannot be learned, so the pass has failed. With
+		 * nothing under way that is not missed: an answer may have
+		 * come too late to be taken. */
+		if (g.unacked) {
+			err_recode(e, E_PROTOCOL, "a dead stream");
+			feed_fault(l->feed, e);
+			feed_acked(l->feed, l->slot, g.unacked, 0);
+		}
+		link_free(l);
+		return 0;
+	}
 	if (rc < 0) {
 		return rc;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * proofcache: lanes of items, then one table of them with linear probing, at
- * most half full. Inode numbers are mixed with a random odd multiplier.
+ * proofcache: lanes of items, then one table of them with linear probing, four
+ * fifths full. Inode numbers are mixed with a random odd multiplier.
  */
 #include "xfer/proofcache.h"
 
@@ -12,7 +12,8 @@
 #include "base/buf.h"
 
 #define LANE_MAX ((size_t)64 << 30)
-#define YOUNG_NS 100000000 /* far more than a tick of any clock of files */
+#define YOUNG_NS 100000000 /* far more than a tick of the kernel's clock */
+#define SECOND_NS 1000000000
 
 struct item {
 	uint64_t ino;
@@ -24,7 +25,7 @@ struct proofcache {
 	int64_t begun_ns; /* wall clock: as ctimes are */
 	struct buf lane[PROOFCACHE_LANES];
 	struct item *slots; /* ino 0: free */
-	size_t cap;	    /* power of two */
+	size_t cap;
 	uint64_t mult;
 };
 
@@ -76,8 +77,14 @@ proofcache_note(struct proofcache *c, unsigned lane, const struct statx *stx,
 		const struct digest *d, struct err *e)
 {
 	struct item it = { stx->stx_ino, ctime_of(stx), *d };
+	int64_t young = YOUNG_NS;
 
-	if (it.ctime_ns > c->begun_ns - YOUNG_NS) {
+	/* Some file systems keep whole seconds: ext4 with inodes of 128
+	 * bytes, as old ones have. */
+	if (stx->stx_ctime.tv_nsec == 0) {
+		young += SECOND_NS;
+	}
+	if (it.ctime_ns > c->begun_ns - young) {
 		return 0;
 	}
 	return buf_append(&c->lane[lane], &it, sizeof(it), e);
@@ -87,11 +94,11 @@ proofcache_note(struct proofcache *c, unsigned lane, const struct statx *stx,
 static struct item *
 find(const struct proofcache *c, uint64_t ino)
 {
-	uint64_t h = ino * c->mult;
-	size_t i = (size_t)(h ^ (h >> 32)) & (c->cap - 1);
+	uint64_t h = ino * c->mult >> 32;
+	size_t i = (size_t)(h * c->cap >> 32);
 
 	while (c->slots[i].ino && c->slots[i].ino != ino) {
-		i = (i + 1) & (c->cap - 1);
+		i = i + 1 < c->cap ? i + 1 : 0;
 	}
 	return &c->slots[i];
 }
@@ -99,14 +106,12 @@ find(const struct proofcache *c, uint64_t ino)
 int
 proofcache_seal(struct proofcache *c, struct err *e)
 {
-	size_t n = 0, cap = 16;
+	size_t n = 0, cap;
 
 	for (unsigned i = 0; i < PROOFCACHE_LANES; i++) {
 		n += c->lane[i].len / sizeof(struct item);
 	}
-	while (cap < 2 * n) {
-		cap *= 2;
-	}
+	cap = n + n / 4 + 16;
 	c->slots = calloc(cap, sizeof(*c->slots));
 	if (!c->slots) {
 		return err_nomem(e);

@@ -20,6 +20,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -162,7 +164,8 @@ send_chunk(struct pass *p, struct lane *n, struct item *it, uint32_t id,
 	for (int i = 0; i < 8; i++) {
 		to[4 + i] = (uint8_t)(off >> (8 * i));
 	}
-	rc = send_file_read(p, it, to + TREE_CHUNK_HEAD, off, len, e);
+	rc = send_file_read(p, it, &it->ahead, to + TREE_CHUNK_HEAD, off, len,
+			    e);
 	rc = rc < 0 ? rc : fault_point("send.chunk", e);
 	rc = rc < 0 ? rc
 		    : send_file_hash(p, it, off, to + TREE_CHUNK_HEAD, len, e);
@@ -186,7 +189,7 @@ send_chunk(struct pass *p, struct lane *n, struct item *it, uint32_t id,
 int
 send_stopped(struct pass *p, struct err *e)
 {
-	return p->o->stop && *p->o->stop
+	return p->o->stop && __atomic_load_n(p->o->stop, __ATOMIC_RELAXED)
 		       ? err_set(e, E_CANCELLED, "stopped as asked")
 		       : 0;
 }
@@ -273,6 +276,18 @@ sum_name(struct pass *p, struct lane *n, const struct item *it, bool first)
 	}
 }
 
+/* One number for one inode of the tree. Each subvolume of btrfs has inode
+ * numbers of its own, and a snapshot even those of what it was made from: what
+ * is not on the root's device gets a number from both, under a random key. */
+static uint64_t
+inode_number(const struct pass *p, const struct statx *stx)
+{
+	uint64_t v[2] = { makedev(stx->stx_dev_major, stx->stx_dev_minor),
+			  stx->stx_ino };
+
+	return v[0] == p->rootdev ? v[1] : digest_hash64(p->key, v, sizeof(v));
+}
+
 /* The group of an inode with several names. 1: this is a further name; 0: the
  * first, or no group. */
 static int
@@ -285,7 +300,7 @@ find_group(struct pass *p, struct item *it, struct err *e)
 		return 0;
 	}
 	v.group = send_new_id(p);
-	rc = inomap_add(p->groups, it->stx.stx_ino, &v, &old, e);
+	rc = inomap_add(p->groups, inode_number(p, &it->stx), &v, &old, e);
 	if (rc == E_EXISTS) {
 		it->group = old.group;
 		return 1;
@@ -463,15 +478,22 @@ static struct pass *
 pass_new(int rootfd, struct link *l, const struct digest_key *key,
 	 const struct send_opts *o, struct err *e)
 {
-	struct pass *p = calloc(1, sizeof(*p));
+	struct pass *p;
+	struct stat st;
 	bool ok;
 
+	if (fstat(rootfd, &st) < 0) {
+		err_sys(e, errno, "cannot stat the root");
+		return NULL;
+	}
+	p = calloc(1, sizeof(*p));
 	if (!p) {
 		err_nomem(e);
 		return NULL;
 	}
 	pthread_mutex_init(&p->lock, NULL);
 	p->rootfd = rootfd;
+	p->rootdev = st.st_dev;
 	p->l = l;
 	p->key = key;
 	p->o = o;

@@ -12,6 +12,7 @@
 
 #include "base/digest.h"
 #include "base/err.h"
+#include "fs/images.h"
 #include "track/ledger.h"
 #include "wire/msg.h"
 #include "xfer/compress.h"
@@ -32,7 +33,7 @@ struct send_result {
 	uint64_t reread_bytes;	  /* read only to compare */
 	uint64_t changed_entries; /* not as the ledger knew them */
 	uint64_t suspects;	  /* the next pass has to read these again, */
-	uint64_t suspect_bytes;	  /* their size together */
+	uint64_t suspect_bytes;	  /* their size together, without holes */
 	int64_t walk_ms; /* the walk alone, as if nothing had differed */
 	char **mounts;	 /* mount points below the root, not crossed; paths
 			    escaped for people; owned */
@@ -60,10 +61,14 @@ struct send_opts {
 	 * without a look at their type first. */
 	bool tame;
 	/* What the destination has; borrowed. NULL: everything is sent once,
-	 * and the next three are of no account. */
+	 * and `pass`, `final` and `live` are of no account. */
 	struct ledger *ledger;
 	unsigned pass; /* as in PASS_BEGIN: 1, then one more each time */
 	bool final;    /* as in PASS_BEGIN */
+	/* Files that a block device may write to: they are read past the page
+	 * cache, and those that are moving in every pass, whatever their times
+	 * say. Borrowed; or NULL. */
+	const struct images *images;
 	/* The container runs: what vanishes is passed over, what changes while
 	 * it is read is sent as it was read, and the next pass looks again. */
 	bool live;

@@ -158,7 +158,8 @@ take_data(struct diff *f, struct slice *s, struct block *b, uint64_t off,
 }
 
 static int
-compare_slice(struct diff *f, struct slice *s, uint8_t *data, struct err *e)
+compare_slice(struct diff *f, struct slice *s, struct content_ahead *a,
+	      uint8_t *data, struct err *e)
 {
 	uint64_t pos = s->from, end = s->to < f->size ? s->to : f->size;
 	struct block b = { .no = s->from / TREE_BLOCK };
@@ -166,13 +167,14 @@ compare_slice(struct diff *f, struct slice *s, uint8_t *data, struct err *e)
 	int rc;
 
 	while ((rc = content_next(f->it->fd, pos, end, &off, &len, e)) == 1) {
+		a->end = off + len;
 		for (uint64_t stop = off + len; off < stop && rc >= 0;) {
 			size_t n = send_file_piece(off, stop);
 
 			rc = send_stopped(f->p, e);
 			rc = rc < 0 ? rc
-				    : send_file_read(f->p, f->it, data, off, n,
-						     e);
+				    : send_file_read(f->p, f->it, a, data, off,
+						     n, e);
 			rc = rc < 0 ? rc : take_data(f, s, &b, off, data, n, e);
 			off += n;
 			__atomic_add_fetch(&f->it->reread, n, __ATOMIC_RELAXED);
@@ -252,12 +254,13 @@ compare_thread(void *arg)
 {
 	struct diff *f = arg;
 	cleanup(free_ptr) uint8_t *data = malloc(TREE_PIECE);
+	cleanup(content_ahead_fini) struct content_ahead a = { 0 };
 	struct err e = { 0 };
 	struct slice *s;
 	int rc = data ? 0 : err_nomem(&e);
 
 	while (rc == 0 && (s = next_slice(f, &e)) != NULL) {
-		rc = compare_slice(f, s, data, &e);
+		rc = compare_slice(f, s, &a, data, &e);
 	}
 	if (rc < 0) {
 		pthread_mutex_lock(&f->lock);
@@ -355,6 +358,7 @@ static int
 send_bytes(struct diff *f, struct lane *n, uint32_t id, uint64_t off,
 	   uint64_t end, uint64_t *chunks, struct err *e)
 {
+	f->it->ahead.end = end;
 	while (off < end) {
 		size_t len = send_file_piece(off, end);
 		int rc = send_stopped(f->p, e);

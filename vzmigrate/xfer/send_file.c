@@ -89,10 +89,13 @@ still_whole(struct pass *p, struct item *it, struct err *e)
 }
 
 int
-send_file_read(struct pass *p, struct item *it, uint8_t *to, uint64_t off,
-	       size_t len, struct err *e)
+send_file_read(struct pass *p, struct item *it, struct content_ahead *a,
+	       uint8_t *to, uint64_t off, size_t len, struct err *e)
 {
-	ssize_t got = content_read(it->fd, to, len, off, it->name, e);
+	ssize_t got = it->image
+			      ? content_read_direct(it->fd, a, to, len, off,
+						    it->name, e)
+			      : content_read(it->fd, to, len, off, it->name, e);
 
 	if (got < 0) {
 		/* It may not be the file that was meant. */
@@ -244,7 +247,7 @@ inline_pieces(struct pass *p, struct lane *n, struct item *it, uint32_t *pieces,
 		}
 		tree_put_piece(&n->body, off, (uint32_t)take);
 		to = n->body.p + n->body.len;
-		rc = send_file_read(p, it, to, off, take, e);
+		rc = send_file_read(p, it, &it->ahead, to, off, take, e);
 		rc = rc < 0 ? rc : send_file_hash(p, it, off, to, take, e);
 		if (rc < 0) {
 			return rc;
@@ -300,6 +303,7 @@ static int
 send_run(struct pass *p, struct lane *n, struct item *it, uint32_t id,
 	 uint64_t pos, uint64_t end, uint64_t *chunks, struct err *e)
 {
+	it->ahead.end = end;
 	while (pos < end) {
 		size_t take = send_file_piece(pos, end);
 		int rc = send_stopped(p, e);
@@ -403,10 +407,41 @@ send_file_done(struct item *it)
 {
 	close_fd(&it->fd);
 	it->fd = -1;
+	content_ahead_fini(&it->ahead);
 	meta_fini(&it->m);
 	it->m = (struct meta){ 0 };
 	blocks_free(it->blocks);
 	it->blocks = NULL;
+}
+
+/*
+ * A write moves its file's times when it begins and may be under way for long:
+ * a gigabyte in one call, on a slow disk. What it stores after we have read
+ * would leave no trace. It holds the inode's lock from before the one until
+ * after the other, and looking for data takes that lock, too, on ext4 and
+ * btrfs (on XFS reading does): what was begun before `it->stx` was taken is
+ * complete when this returns. One system call for a file that is read, while
+ * the container runs.
+ */
+static void
+await_writers(int fd)
+{
+	(void)lseek(fd, 0, SEEK_DATA);
+}
+
+/* An image is read past the page cache. */
+static int
+look_past_cache(struct pass *p, struct item *it, struct err *e)
+{
+	int rc;
+
+	it->image = images_find(p->o->images, it->stx.stx_ino);
+	rc = it->image ? content_direct(it->fd, it->name, e) : 0;
+	/* It may not be the file that was meant. */
+	return rc < 0 && send_file_unchanged(it->fd, &it->stx, NULL) ==
+				       E_CHANGED
+		       ? err_recode(e, E_CHANGED, "changed")
+		       : rc;
 }
 
 /* Open, read metadata and content, send. A small file that changed meanwhile
@@ -432,13 +467,19 @@ try_regular(struct pass *p, struct lane *n, struct item *it, bool again,
 	if (it->group && it->stx.stx_ino != ino) {
 		return err_set(e, E_CHANGED, "replaced while it was read");
 	}
-	rc = p->o->live ? 0 : send_file_settle(it->fd, &it->stx, e);
+	rc = look_past_cache(p, it, e);
+	if (rc == 0 && !p->o->live) {
+		rc = send_file_settle(it->fd, &it->stx, e);
+	}
 	if (rc == 0) {
 		rc = send_file_meta(p, it->dirfd, it->name, it->fd, &it->stx,
 				    &it->m, e);
 	}
 	if (rc < 0) {
 		return rc;
+	}
+	if (p->o->live) {
+		await_writers(it->fd);
 	}
 	rc = it->m.size <= SEND_INLINE_MAX ? send_inline(p, n, it, e) : E_LIMIT;
 	if (rc == E_LIMIT) {

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -43,16 +44,23 @@ struct groups {
 	int fd;
 };
 
+static uint64_t
+dev_of(const struct statx *stx)
+{
+	return makedev(stx->stx_dev_major, stx->stx_dev_minor);
+}
+
 int
 send_groups_name(struct pass *p, struct lane *n, struct ledger_dir *d,
 		 struct ledger_entry *en, const struct statx *stx,
 		 struct err *e)
 {
-	struct send_name v = { .ino = stx->stx_ino,
+	struct send_name v = { .dev = dev_of(stx),
+			       .ino = stx->stx_ino,
 			       .en = en,
 			       .dir = d,
 			       .seen = ledger_seen(p->led, stx),
-			       .size = stx->stx_size,
+			       .bytes = send_update_bytes(stx),
 			       .regular = S_ISREG(stx->stx_mode) };
 
 	return buf_append(&n->names, &v, sizeof(v), e);
@@ -81,7 +89,7 @@ unchanged(struct pass *p, const struct ledger_group *g,
 	  const struct send_name *v, size_t count)
 {
 	if ((g->flags & (LEDGER_KNOWN | LEDGER_SUSPECT)) != LEDGER_KNOWN ||
-	    (p->rehash && v->regular)) {
+	    (p->rehash && v->regular) || images_moving(p->o->images, v->ino)) {
 		return false;
 	}
 	for (size_t i = 0; i < count; i++) {
@@ -156,7 +164,7 @@ send_inode(struct groups *g, const struct send_name *v,
 		return errno == ENOENT ? err_set(e, E_NOT_FOUND, "vanished")
 				       : err_sys(e, errno, "cannot stat");
 	}
-	if (it->stx.stx_ino != v->ino ||
+	if (it->stx.stx_ino != v->ino || dev_of(&it->stx) != v->dev ||
 	    S_ISREG(it->stx.stx_mode) != v->regular ||
 	    S_ISDIR(it->stx.stx_mode)) {
 		return err_set(e, E_CHANGED, "replaced while it was read");
@@ -182,7 +190,7 @@ note_inode(struct groups *g, struct ledger_group *to, struct item *it,
 	   struct err *e)
 {
 	struct pass *p = g->p;
-	bool suspect = it->torn || send_update_suspect(p, &it->stx);
+	bool suspect = send_update_moving(p, it);
 	int rc = 0;
 
 	if (it->blocks) {
@@ -199,7 +207,7 @@ note_inode(struct groups *g, struct ledger_group *to, struct item *it,
 	to->content = send_file_content(p, it);
 	if (suspect || (p->doubts && to->type == FS_REG)) {
 		g->n->part.suspects++;
-		g->n->part.suspect_bytes += it->m.size;
+		g->n->part.suspect_bytes += send_update_bytes(&it->stx);
 	}
 	return rc;
 }
@@ -321,7 +329,7 @@ one_group(struct groups *g, struct send_name *v, size_t count, struct err *e)
 		sum_group(g->n, old, v, count);
 		if (g->p->doubts && v->regular) {
 			g->n->part.suspects++;
-			g->n->part.suspect_bytes += v->size;
+			g->n->part.suspect_bytes += v->bytes;
 		}
 		return 0;
 	}
@@ -330,11 +338,15 @@ one_group(struct groups *g, struct send_name *v, size_t count, struct err *e)
 	return rc < 0 ? send_name_error(g->n, e) : 0;
 }
 
+/* Subvolumes of btrfs have inode numbers of their own each. */
 static int
-by_ino(const void *a, const void *b)
+by_inode(const void *a, const void *b)
 {
 	const struct send_name *x = a, *y = b;
 
+	if (x->dev != y->dev) {
+		return x->dev < y->dev ? -1 : 1;
+	}
 	return x->ino < y->ino ? -1 : x->ino > y->ino;
 }
 
@@ -346,7 +358,7 @@ take(struct work *w, struct send_name **v)
 
 	pthread_mutex_lock(&w->lock);
 	i = end = w->rc < 0 ? w->count : w->next;
-	while (end < w->count && w->v[end].ino == w->v[i].ino) {
+	while (end < w->count && by_inode(&w->v[end], &w->v[i]) == 0) {
 		end++;
 	}
 	w->next = end;
@@ -420,7 +432,7 @@ send_groups(struct pass *p, struct err *e)
 	w.v = (struct send_name *)all->data;
 	w.count = all->len / sizeof(*w.v);
 	if (rc == 0 && w.count) {
-		qsort(w.v, w.count, sizeof(*w.v), by_ino);
+		qsort(w.v, w.count, sizeof(*w.v), by_inode);
 		pthread_mutex_init(&w.lock, NULL);
 		rc = share_out(&w, e);
 		pthread_mutex_destroy(&w.lock);

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #include "base/buf.h"
+#include "fs/content.h"
 #include "fs/meta.h"
 #include "fs/scan.h"
 #include "track/ledger.h"
@@ -66,6 +67,7 @@ struct pass {
 	size_t nmounts;
 	unsigned threads;
 	int rootfd; /* borrowed */
+	uint64_t rootdev;
 	/* With a ledger: */
 	struct ledger *led;
 	int64_t suspect_from; /* ctime, ns: from there on it is suspect */
@@ -91,8 +93,10 @@ struct item {
 	uint32_t dir; /* the scan's id of it */
 	const char *name;
 	size_t name_len;
-	uint32_t group; /* 0: no other names */
-	int fd;		/* regular files */
+	uint32_t group;			 /* 0: no other names */
+	int fd;				 /* regular files */
+	const struct images_file *image; /* of p->o->images, or NULL */
+	struct content_ahead ahead;	 /* of an image; its lane's thread */
 	struct statx stx;
 	struct meta m;
 	struct digest content;
@@ -126,7 +130,8 @@ int send_reserve(struct pass *p, struct lane *n, size_t need, size_t defs,
  * `*wire`. */
 int send_prepare(struct pass *p, struct lane *n, uint32_t dir, size_t need,
 		 uint32_t *wire, struct err *e);
-/* Read, hash and send [off, off + len) of file `id`. */
+/* Read, hash and send [off, off + len) of file `id`; it->ahead.end may tell
+ * that more is wanted. */
 int send_chunk(struct pass *p, struct lane *n, struct item *it, uint32_t id,
 	       uint64_t off, size_t len, struct err *e);
 uint32_t send_new_id(struct pass *p);
@@ -153,9 +158,10 @@ int send_file_settle(int fd, const struct statx *stx, struct err *e);
 int send_file_meta(struct pass *p, int dirfd, const char *name, int fd,
 		   const struct statx *stx, struct meta *m, struct err *e);
 /* Read [off, off + len) to `to`: all of it, zeros for what has gone while the
- * container runs, else E_CHANGED. */
-int send_file_read(struct pass *p, struct item *it, uint8_t *to, uint64_t off,
-		   size_t len, struct err *e);
+ * container runs, else E_CHANGED. `a` is this thread's, and used where the file
+ * is an image. */
+int send_file_read(struct pass *p, struct item *it, struct content_ahead *a,
+		   uint8_t *to, uint64_t off, size_t len, struct err *e);
 /* Add a piece to a file's content digest, and to it->blocks if there is such a
  * table. */
 int send_file_hash(struct pass *p, struct item *it, uint64_t off,
@@ -199,6 +205,10 @@ void send_update_was(struct pass *p, struct item *it,
 void send_update_touch(struct pass *p, struct ledger_dir *d);
 /* Whether its times prove nothing for the next pass. */
 bool send_update_suspect(const struct pass *p, const struct statx *stx);
+/* What there is to be read of it, holes left out. */
+uint64_t send_update_bytes(const struct statx *stx);
+/* Whether the next pass has to read it again. */
+bool send_update_moving(const struct pass *p, const struct item *it);
 /* Send a directory's entry if it is due or its metadata changed, and add it to
  * the sum. `stx` was taken before the listing. */
 int send_update_dir(struct pass *p, struct lane *n, struct ledger_dir *d,
@@ -216,11 +226,11 @@ int send_update_file(struct pass *p, struct lane *n, struct item *it,
 
 /* A name of an inode with several, as the walk met it. */
 struct send_name {
-	uint64_t ino;
+	uint64_t dev, ino;
 	struct ledger_entry *en;
 	struct ledger_dir *dir;
 	struct digest seen;
-	uint64_t size;
+	uint64_t bytes; /* send_update_bytes */
 	bool regular;
 };
 

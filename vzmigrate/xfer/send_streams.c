@@ -403,8 +403,14 @@ send_streams_free(struct send_streams *s)
 		pthread_join(s->opener, NULL);
 		link_close(s->fresh);
 	}
+	/* What is under way still is left so after a failure or an abort; a
+	 * stream that is stalled with it is not waited for. */
 	for (unsigned i = 0; i < s->nlinks; i++) {
-		link_stop(s->links[i]);
+		if (link_in_flight(s->control) > 0) {
+			link_cut(s->links[i]);
+		} else {
+			link_stop(s->links[i]);
+		}
 	}
 	for (unsigned i = 0; i < s->nlinks; i++) {
 		link_close(s->links[i]);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #include "base/cleanup.h"
 #include "base/escape.h"
@@ -117,6 +118,16 @@ named(struct err *e, const char *path, size_t len, const char *name)
 	return err_wrap(e, "%s%s%s", dir, len && *name ? "/" : "", shown);
 }
 
+/* Subvolumes of btrfs have inode numbers of their own each. Two that come out
+ * the same would only make the count smaller. */
+static uint64_t
+inode_number(const struct statx *stx)
+{
+	uint64_t dev = makedev(stx->stx_dev_major, stx->stx_dev_minor);
+
+	return stx->stx_ino ^ dev * 0x9e3779b97f4a7c15u;
+}
+
 static int
 look(struct survey *v, struct scan_dir *d, const char *name, int fd,
      const struct statx *stx, struct err *e)
@@ -127,12 +138,12 @@ look(struct survey *v, struct scan_dir *d, const char *name, int fd,
 	struct meta m = { 0 };
 	int rc = 0;
 
-	if (v->o->stop && *v->o->stop) {
+	if (v->o->stop && __atomic_load_n(v->o->stop, __ATOMIC_RELAXED)) {
 		return err_set(e, E_CANCELLED, "stopped as asked");
 	}
 	s->entries++;
 	if (!S_ISDIR(stx->stx_mode) && stx->stx_nlink > 1) {
-		rc = inomap_add(v->linked, stx->stx_ino, &none, NULL, e);
+		rc = inomap_add(v->linked, inode_number(stx), &none, NULL, e);
 		if (rc < 0) {
 			return rc == E_EXISTS ? 0 : rc;
 		}

@@ -22,10 +22,14 @@
 #include "xfer/proof.h"
 #include "xfer/send_int.h"
 
-/* File times tick every 1 to 10 ms, behind the clock; and a direct write moves
- * them when it begins, but changes the file when it ends: so long it may be
- * under way without being lost. */
+/* File times tick every 1 to 10 ms, behind the clock; and what moves them when
+ * it begins may change the file later: a direct write when it ends, a store
+ * when its page has been made ready. So long that may be under way when the
+ * pass begins, syncfs besides, without being lost. (Other writes are waited
+ * for: send_file.c, await_writers.) */
 #define MARGIN_NS 1000000000
+/* Where times are whole seconds: ext4 with inodes of 128 bytes. */
+#define COARSE_NS 1000000000
 
 #define MAGIC_EXT 0xef53
 #define MAGIC_XFS 0x58465342
@@ -94,13 +98,23 @@ send_update_end(struct pass *p)
 bool
 send_update_suspect(const struct pass *p, const struct statx *stx)
 {
-	int64_t s = stx->stx_ctime.tv_sec;
+	int64_t s = stx->stx_ctime.tv_sec, ns = stx->stx_ctime.tv_nsec;
 
-	return s >= INT64_MAX / 1000000000 ||
-	       s * 1000000000 + stx->stx_ctime.tv_nsec >= p->suspect_from;
+	/* At most so late it was. */
+	ns += ns ? 0 : COARSE_NS;
+	return s >= INT64_MAX / 1000000000 - 1 ||
+	       s * 1000000000 + ns >= p->suspect_from;
 }
 
 /* ---- entries ---- */
+
+uint64_t
+send_update_bytes(const struct statx *stx)
+{
+	uint64_t disk = stx->stx_blocks * 512;
+
+	return disk < stx->stx_size ? disk : stx->stx_size;
+}
 
 /* What the next pass will have to look at, whatever its times say. */
 static void
@@ -159,12 +173,19 @@ send_update_file(struct pass *p, struct lane *n, struct item *it, uint32_t *no,
 	return 0;
 }
 
+bool
+send_update_moving(const struct pass *p, const struct item *it)
+{
+	return it->torn || (it->image && it->image->moving) ||
+	       send_update_suspect(p, &it->stx);
+}
+
 /* Write down what came of a name with an inode of its own. */
 static int
 note(struct pass *p, struct lane *n, struct ledger_entry *en, struct item *it,
      struct err *e)
 {
-	bool suspect = it->torn || send_update_suspect(p, &it->stx);
+	bool suspect = send_update_moving(p, it);
 	uint32_t file = 0;
 
 	if (it->blocks && en->flags & LEDGER_LARGE) {
@@ -189,7 +210,8 @@ note(struct pass *p, struct lane *n, struct ledger_entry *en, struct item *it,
 	en->content = send_file_content(p, it);
 	send_add(n, &en->proof);
 	n->part.proof.entries++;
-	count_suspect(p, n, suspect, en->type == FS_REG, it->m.size);
+	count_suspect(p, n, suspect, en->type == FS_REG,
+		      send_update_bytes(&it->stx));
 	return 0;
 }
 
@@ -202,7 +224,8 @@ unchanged(struct pass *p, const struct ledger_entry *en,
 
 	if ((en->flags & (LEDGER_KNOWN | LEDGER_SUSPECT | LEDGER_LINK)) !=
 		    LEDGER_KNOWN ||
-	    (p->rehash && S_ISREG(stx->stx_mode))) {
+	    (p->rehash && S_ISREG(stx->stx_mode)) ||
+	    images_moving(p->o->images, stx->stx_ino)) {
 		return false;
 	}
 	seen = ledger_seen(p->led, stx);
@@ -264,7 +287,7 @@ on_file(struct pass *p, struct lane *n, struct scan_dir *d, const char *name,
 		send_add(n, &en->proof);
 		n->part.proof.entries++;
 		count_suspect(p, n, false, S_ISREG(stx->stx_mode),
-			      stx->stx_size);
+			      send_update_bytes(stx));
 		return 0;
 	}
 	it = (struct item){ .dirfd = d->fd,

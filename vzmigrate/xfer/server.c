@@ -591,6 +591,18 @@ frame_for(struct server *s, const struct frame_header *h, struct err *e)
 	return f;
 }
 
+/* Read and not wanted. */
+static int
+pass_over(struct sstream *st, struct err *e)
+{
+	int rc = sstream_arrived(st, e);
+
+	if (rc == 0) {
+		sstream_done(st);
+	}
+	return rc;
+}
+
 static int
 take_content(struct server *s, struct sstream *st, struct pool_frame *f,
 	     struct err *e)
@@ -604,7 +616,10 @@ take_content(struct server *s, struct sstream *st, struct pool_frame *f,
 	pthread_mutex_unlock(&s->lock);
 	if (!r) {
 		pool_put(f);
-		return err_set(e, E_PROTOCOL, "content outside a pass");
+		/* An abort does not wait for what is under way here. */
+		return st != s->control ? pass_over(st, e)
+					: err_set(e, E_PROTOCOL,
+						  "content outside a pass");
 	}
 	f->from = st;
 	rc = sstream_arrived(st, e);
@@ -639,15 +654,10 @@ zstd_agreed(const struct server *s, const struct frame_header *h, struct err *e)
 static int
 take_sink(struct server *s, struct sstream *st, size_t len, struct err *e)
 {
-	int rc = sstream_arrived(st, e);
-
 	pthread_mutex_lock(&s->lock);
 	s->sink_bytes += len;
 	pthread_mutex_unlock(&s->lock);
-	if (rc == 0) {
-		sstream_done(st);
-	}
-	return rc;
+	return pass_over(st, e);
 }
 
 /* One frame. 1 after GOODBYE, or JOIN. */

@@ -256,6 +256,9 @@ listen_thread(void *arg)
 		sock = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC);
 		if (sock >= 0) {
 			visitor(s, sock);
+		} else if (errno == EMFILE || errno == ENFILE) {
+			/* He goes on waiting at the door. */
+			poll(&pf[1], 1, 100);
 		}
 	}
 	return NULL;

@@ -19,8 +19,17 @@
 #define IDLE_SPARE 0.5	  /* processors that must be idle for a step up */
 #define IDLE_SOME 0.1	  /* that must be left then */
 #define GAIN 1.12	  /* what turning it on must bring */
-#define LOSS 1.02	  /* below this times the bare link: off */
-#define SHRINK_MIN 1.04	  /* raw/wire below which it is useless */
+#define PACK_GUESS 3e8	  /* what a processor compresses, before it is known */
+/* The part of what goes now that idle processors must be able to compress for
+ * a trial. Not all of it: each byte that the link is spared sets processor time
+ * free. */
+#define PACK_PART 0.5
+#define LOSS 1.02	 /* below this times the bare link: off */
+#define SHRINK_MIN 1.04	 /* raw/wire below which it is useless */
+#define SHRINK_MORE 1.25 /* below which a higher level would be, too */
+/* Waiting below and above which the share of frames moves. */
+#define SHARE_LESS 0.08
+#define SHARE_MORE 0.16
 /* On a host where nothing is idle: a process that takes so little and yet waits
  * is not held up by processors, and may take a little more. */
 #define USED_LITTLE 0.15
@@ -45,6 +54,7 @@ void
 tuner_init(struct tuner *t)
 {
 	memset(t, 0, sizeof(*t));
+	t->share = TUNER_SHARES;
 	for (unsigned i = 0; i <= TUNER_STEPS; i++) {
 		t->backoff_us[i] = BACKOFF_US;
 	}
@@ -58,11 +68,24 @@ tuner_level(const struct tuner *t)
 	return levels[t->step];
 }
 
+unsigned
+tuner_share(const struct tuner *t)
+{
+	return t->share;
+}
+
+int
+tuner_first_level(void)
+{
+	return levels[1];
+}
+
 static void
 go_to(struct tuner *t, unsigned step, bool trial)
 {
 	t->from = t->step;
 	t->step = step;
+	t->share = TUNER_SHARES;
 	t->trial = trial;
 	t->since_us = t->now_us;
 	t->seen_us = 0;
@@ -87,6 +110,15 @@ static double
 smooth(double old, double fresh)
 {
 	return old > 0 ? old + 0.4 * (fresh - old) : fresh;
+}
+
+/* How many processors must be idle for the next step up. */
+static double
+idle_wanted(const struct tuner *t, const struct tuner_in *in)
+{
+	double n = t->rate * PACK_PART / (in->pack > 0 ? in->pack : PACK_GUESS);
+
+	return t->step == 0 && n > IDLE_SPARE ? n : IDLE_SPARE;
 }
 
 /* Whether processors are there for more work. */
@@ -150,12 +182,43 @@ too_much(struct tuner *t, const struct tuner_in *in, double rate)
 	return t->slack >= SLACK_SLICES;
 }
 
+/*
+ * At the lowest level: where nobody waits for the link, the processors are what
+ * is full, and a frame that goes as it is costs them less; where somebody does,
+ * more of the frames can be compressed.
+ */
+static void
+set_share(struct tuner *t, const struct tuner_in *in)
+{
+	if (t->step != 1) {
+		t->share = TUNER_SHARES;
+	} else if (in->blocked < SHARE_LESS && in->idle < IDLE_SPARE &&
+		   t->share > 1) {
+		t->share--;
+	} else if (in->blocked > SHARE_MORE && t->share < TUNER_SHARES) {
+		t->share++;
+	}
+}
+
+/* Whether a step up could bring anything. */
+static bool
+may_rise(const struct tuner *t, const struct tuner_in *in)
+{
+	unsigned up = t->step + 1;
+
+	if (up > TUNER_STEPS || t->now_us < t->retry_us[up] ||
+	    in->blocked < BLOCKED_FULL || !spare(t, in, idle_wanted(t, in))) {
+		return false;
+	}
+	return t->step == 0 ||
+	       (t->share == TUNER_SHARES &&
+		(double)in->raw >= SHRINK_MORE * (double)in->wire);
+}
+
 static void
 hold(struct tuner *t, const struct tuner_in *in, double rate)
 {
-	bool full = in->blocked >= BLOCKED_FULL;
 	bool more = spare(t, in, IDLE_SPARE);
-	unsigned up = t->step + 1;
 
 	if (t->step && t->now_us - t->since_us > SETTLED_US) {
 		t->backoff_us[t->step] = BACKOFF_US;
@@ -165,12 +228,10 @@ hold(struct tuner *t, const struct tuner_in *in, double rate)
 		go_to(t, t->step - 1, false);
 		return;
 	}
-	t->ready = full && more && up <= TUNER_STEPS &&
-				   t->now_us >= t->retry_us[up]
-			   ? t->ready + 1
-			   : 0;
+	set_share(t, in);
+	t->ready = may_rise(t, in) ? t->ready + 1 : 0;
 	if (t->ready >= READY_SLICES) {
-		go_to(t, up, true);
+		go_to(t, t->step + 1, true);
 	} else if (t->step == 1 && (in->blocked < BLOCKED_NONE || !more) &&
 		   t->now_us - t->since_us > LOOK_OFF_US &&
 		   t->now_us >= t->retry_us[0]) {
@@ -187,6 +248,11 @@ tuner_slice(struct tuner *t, const struct tuner_in *in)
 		return tuner_level(t);
 	}
 	t->now_us += in->us;
+	if (!t->begun) {
+		/* It filled buffers, which are faster than the link. */
+		t->begun = true;
+		return tuner_level(t);
+	}
 	rate = (double)in->raw * 1e6 / (double)in->us;
 	wire = (double)in->wire * 1e6 / (double)in->us;
 	if (in->flushed) {

@@ -6,9 +6,12 @@
  *
  * The rule: compress only while the link is the bottleneck, as hard as spare
  * processor time allows. A step from off to on is a trial that must raise the
- * goodput (content bytes per second) clearly; a higher level must leave the
- * threads still waiting for the link. What failed is left alone for a while,
- * which doubles each time.
+ * goodput (content bytes per second) clearly; it is not begun where the idle
+ * processors could compress but a fraction of what the link carries. A higher
+ * level must leave the threads still waiting for the link, and is tried only
+ * where the content shrinks. What failed is left alone for a while, which
+ * doubles each time. At the lowest level only a share of the frames is
+ * compressed where the processors cannot keep the link full with all of them.
  */
 #ifndef XFER_TUNER_H
 #define XFER_TUNER_H
@@ -19,6 +22,9 @@
 /* Slices shorter than this say too little (the kernel counts idle time in
  * ticks of 10 ms). */
 #define TUNER_SLICE_US 60000
+
+/* The parts that the share of the frames to compress is counted in. */
+#define TUNER_SHARES 8
 
 /* The levels it chooses from, after 0 (off). */
 #define TUNER_STEPS 7
@@ -33,13 +39,18 @@ struct tuner_in {
 	double idle;	/* processors of this host that were idle, as a number
 			   (1.5 of 2); < 0: not known */
 	double used;	/* processors that this process took; < 0: not known */
+	double pack;	/* bytes that one processor compresses in a second at
+			   level 1; 0: not known yet */
 	bool flushed;	/* what was queued before the last change of level is
 			   acknowledged: these numbers are the new level's */
 };
 
 struct tuner {
-	unsigned step; /* into the levels; 0: off */
-	unsigned from; /* during a trial: the step before */
+	unsigned step;	/* into the levels; 0: off */
+	unsigned share; /* of the frames, in TUNER_SHARES; below that only at
+			   the lowest level */
+	bool begun;	/* a slice was seen */
+	unsigned from;	/* during a trial: the step before */
 	bool trial;
 	int64_t now_us;	  /* sum of the slices */
 	int64_t since_us; /* of the last change of step */
@@ -64,5 +75,11 @@ void tuner_init(struct tuner *t);
 int tuner_slice(struct tuner *t, const struct tuner_in *in);
 
 int tuner_level(const struct tuner *t);
+
+/* How many of TUNER_SHARES frames are to be compressed at that level. */
+unsigned tuner_share(const struct tuner *t);
+
+/* The level of the first step. */
+int tuner_first_level(void);
 
 #endif

@@ -64,6 +64,9 @@ set_level(struct zpack *z, int level)
 		return 1;
 	}
 	z->level = 0;
+	/* What did not fit has left it in the middle of a frame, where it takes
+	 * no window. */
+	ZSTD_CCtx_reset(z->c, ZSTD_reset_session_only);
 	if (ZSTD_isError(ZSTD_CCtx_setParameter(z->c, ZSTD_c_compressionLevel,
 						level)) ||
 	    ZSTD_isError(ZSTD_CCtx_setParameter(z->c, ZSTD_c_windowLog,

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * rsynctab: one row for each option of rsync.
+ */
+#include "cli/rsynctab.h"
+
+#include <string.h>
+
+static const struct rsynctab_rule rules[] = {
+	{ "compress", 'z', false, RSYNC_COMPRESS },
+	{ "new-compress", 0, false, RSYNC_COMPRESS },
+	{ "old-compress", 0, false, RSYNC_COMPRESS },
+	{ "compress-level", 0, true, RSYNC_LEVEL },
+	{ "zl", 0, true, RSYNC_LEVEL },
+	{ "compress-choice", 0, true, RSYNC_CHOICE },
+	{ "zc", 0, true, RSYNC_CHOICE },
+	{ "compress-threads", 0, true, RSYNC_ANYWAY },
+	{ "zt", 0, true, RSYNC_ANYWAY },
+	{ "skip-compress", 0, true, RSYNC_ANYWAY },
+	{ "no-compress", 0, false, RSYNC_PLAIN },
+	{ "no-z", 0, false, RSYNC_PLAIN },
+	{ "bwlimit", 0, true, RSYNC_LIMIT },
+	{ "timeout", 0, true, RSYNC_TIMEOUT },
+	{ "contimeout", 0, true, RSYNC_ANYWAY },
+	{ "ipv4", '4', false, RSYNC_FAMILY },
+	{ "ipv6", '6', false, RSYNC_FAMILY },
+	{ "rsh", 'e', true, RSYNC_SHELL },
+	{ "dry-run", 'n', false, RSYNC_CHECK },
+
+	/* What is kept and compared. */
+	{ "archive", 'a', false, RSYNC_ANYWAY },
+	{ "recursive", 'r', false, RSYNC_ANYWAY },
+	{ "links", 'l', false, RSYNC_ANYWAY },
+	{ "perms", 'p', false, RSYNC_ANYWAY },
+	{ "times", 't', false, RSYNC_ANYWAY },
+	{ "group", 'g', false, RSYNC_ANYWAY },
+	{ "owner", 'o', false, RSYNC_ANYWAY },
+	{ "", 'D', false, RSYNC_ANYWAY },
+	{ "devices", 0, false, RSYNC_ANYWAY },
+	{ "specials", 0, false, RSYNC_ANYWAY },
+	{ "hard-links", 'H', false, RSYNC_ANYWAY },
+	{ "acls", 'A', false, RSYNC_ANYWAY },
+	{ "xattrs", 'X', false, RSYNC_ANYWAY },
+	{ "executability", 'E', false, RSYNC_ANYWAY },
+	{ "sparse", 'S', false, RSYNC_ANYWAY },
+	{ "super", 0, false, RSYNC_ANYWAY },
+	{ "numeric-ids", 0, false, RSYNC_ANYWAY },
+	{ "one-file-system", 'x', false, RSYNC_ANYWAY },
+	{ "checksum", 'c', false, RSYNC_ANYWAY },
+	{ "ignore-times", 'I', false, RSYNC_ANYWAY },
+	{ "delete", 0, false, RSYNC_ANYWAY },
+	{ "del", 0, false, RSYNC_ANYWAY },
+	{ "delete-before", 0, false, RSYNC_ANYWAY },
+	{ "delete-during", 0, false, RSYNC_ANYWAY },
+	{ "delete-delay", 0, false, RSYNC_ANYWAY },
+	{ "delete-after", 0, false, RSYNC_ANYWAY },
+	{ "delete-excluded", 0, false, RSYNC_ANYWAY },
+	{ "force", 0, false, RSYNC_ANYWAY },
+	{ "mkpath", 0, false, RSYNC_ANYWAY },
+	{ "fsync", 0, false, RSYNC_ANYWAY },
+	{ "delay-updates", 0, false, RSYNC_ANYWAY },
+	{ "partial", 0, false, RSYNC_ANYWAY },
+
+	/* How rsync would go about it; what it says. */
+	{ "whole-file", 'W', false, RSYNC_ANYWAY },
+	{ "no-whole-file", 0, false, RSYNC_ANYWAY },
+	{ "no-W", 0, false, RSYNC_ANYWAY },
+	{ "inplace", 0, false, RSYNC_ANYWAY },
+	{ "no-inplace", 0, false, RSYNC_ANYWAY },
+	{ "inc-recursive", 0, false, RSYNC_ANYWAY },
+	{ "i-r", 0, false, RSYNC_ANYWAY },
+	{ "no-inc-recursive", 0, false, RSYNC_ANYWAY },
+	{ "no-i-r", 0, false, RSYNC_ANYWAY },
+	{ "fuzzy", 'y', false, RSYNC_ANYWAY },
+	{ "block-size", 'B', true, RSYNC_ANYWAY },
+	{ "checksum-choice", 0, true, RSYNC_ANYWAY },
+	{ "cc", 0, true, RSYNC_ANYWAY },
+	{ "checksum-seed", 0, true, RSYNC_ANYWAY },
+	{ "max-alloc", 0, true, RSYNC_ANYWAY },
+	{ "blocking-io", 0, false, RSYNC_ANYWAY },
+	{ "no-blocking-io", 0, false, RSYNC_ANYWAY },
+	{ "old-args", 0, false, RSYNC_ANYWAY },
+	{ "protect-args", 's', false, RSYNC_ANYWAY },
+	{ "secluded-args", 0, false, RSYNC_ANYWAY },
+	{ "trust-sender", 0, false, RSYNC_ANYWAY },
+	{ "no-motd", 0, false, RSYNC_ANYWAY },
+	{ "verbose", 'v', false, RSYNC_ANYWAY },
+	{ "no-verbose", 0, false, RSYNC_ANYWAY },
+	{ "no-v", 0, false, RSYNC_ANYWAY },
+	{ "quiet", 'q', false, RSYNC_ANYWAY },
+	{ "stats", 0, false, RSYNC_ANYWAY },
+	{ "progress", 0, false, RSYNC_ANYWAY },
+	{ "no-progress", 0, false, RSYNC_ANYWAY },
+	{ "", 'P', false, RSYNC_ANYWAY },
+	{ "human-readable", 'h', false, RSYNC_ANYWAY },
+	{ "no-human-readable", 0, false, RSYNC_ANYWAY },
+	{ "no-h", 0, false, RSYNC_ANYWAY },
+	{ "8-bit-output", '8', false, RSYNC_ANYWAY },
+	{ "info", 0, true, RSYNC_ANYWAY },
+	{ "debug", 0, true, RSYNC_ANYWAY },
+	{ "stderr", 0, true, RSYNC_ANYWAY },
+	{ "msgs2stderr", 0, false, RSYNC_ANYWAY },
+	{ "outbuf", 0, true, RSYNC_ANYWAY },
+
+	{ "exclude", 0, true, RSYNC_PART },
+	{ "exclude-from", 0, true, RSYNC_PART },
+	{ "include", 0, true, RSYNC_PART },
+	{ "include-from", 0, true, RSYNC_PART },
+	{ "filter", 'f', true, RSYNC_PART },
+	{ "", 'F', false, RSYNC_PART },
+	{ "cvs-exclude", 'C', false, RSYNC_PART },
+	{ "files-from", 0, true, RSYNC_PART },
+	{ "from0", '0', false, RSYNC_PART },
+	{ "max-size", 0, true, RSYNC_PART },
+	{ "min-size", 0, true, RSYNC_PART },
+	{ "max-delete", 0, true, RSYNC_PART },
+	{ "update", 'u', false, RSYNC_PART },
+	{ "existing", 0, false, RSYNC_PART },
+	{ "ignore-non-existing", 0, false, RSYNC_PART },
+	{ "ignore-existing", 0, false, RSYNC_PART },
+	{ "ignore-missing-args", 0, false, RSYNC_PART },
+	{ "delete-missing-args", 0, false, RSYNC_PART },
+	{ "size-only", 0, false, RSYNC_PART },
+	{ "prune-empty-dirs", 'm', false, RSYNC_PART },
+	{ "dirs", 'd', false, RSYNC_PART },
+	{ "old-dirs", 0, false, RSYNC_PART },
+	{ "old-d", 0, false, RSYNC_PART },
+	{ "list-only", 0, false, RSYNC_PART },
+	{ "drop-D", 0, false, RSYNC_PART },
+	{ "ignore-errors", 0, false, RSYNC_PART },
+	{ "stop-after", 0, true, RSYNC_PART },
+	{ "time-limit", 0, true, RSYNC_PART },
+	{ "stop-at", 0, true, RSYNC_PART },
+
+	{ "copy-links", 'L', false, RSYNC_OTHER },
+	{ "copy-unsafe-links", 0, false, RSYNC_OTHER },
+	{ "safe-links", 0, false, RSYNC_OTHER },
+	{ "munge-links", 0, false, RSYNC_OTHER },
+	{ "insecure-links", 0, false, RSYNC_OTHER },
+	{ "copy-dirlinks", 'k', false, RSYNC_OTHER },
+	{ "keep-dirlinks", 'K', false, RSYNC_OTHER },
+	{ "chmod", 0, true, RSYNC_OTHER },
+	{ "chown", 0, true, RSYNC_OTHER },
+	{ "usermap", 0, true, RSYNC_OTHER },
+	{ "groupmap", 0, true, RSYNC_OTHER },
+	{ "copy-devices", 0, false, RSYNC_OTHER },
+	{ "write-devices", 0, false, RSYNC_OTHER },
+	{ "fake-super", 0, false, RSYNC_OTHER },
+	{ "omit-dir-times", 'O', false, RSYNC_OTHER },
+	{ "omit-link-times", 'J', false, RSYNC_OTHER },
+	{ "modify-window", '@', true, RSYNC_OTHER },
+	{ "iconv", 0, true, RSYNC_OTHER },
+	{ "append", 0, false, RSYNC_OTHER },
+	{ "append-verify", 0, false, RSYNC_OTHER },
+	{ "relative", 'R', false, RSYNC_OTHER },
+	{ "no-implied-dirs", 0, false, RSYNC_OTHER },
+	{ "remove-source-files", 0, false, RSYNC_OTHER },
+
+	{ "atimes", 'U', false, RSYNC_PROGRAM },
+	{ "open-noatime", 0, false, RSYNC_PROGRAM },
+	{ "crtimes", 'N', false, RSYNC_PROGRAM },
+	{ "preallocate", 0, false, RSYNC_PROGRAM },
+	{ "backup", 'b', false, RSYNC_PROGRAM },
+	{ "backup-dir", 0, true, RSYNC_PROGRAM },
+	{ "suffix", 0, true, RSYNC_PROGRAM },
+	{ "compare-dest", 0, true, RSYNC_PROGRAM },
+	{ "copy-dest", 0, true, RSYNC_PROGRAM },
+	{ "link-dest", 0, true, RSYNC_PROGRAM },
+	{ "partial-dir", 0, true, RSYNC_PROGRAM },
+	{ "temp-dir", 'T', true, RSYNC_PROGRAM },
+	{ "rsync-path", 0, true, RSYNC_PROGRAM },
+	{ "remote-option", 'M', true, RSYNC_PROGRAM },
+	{ "copy-as", 0, true, RSYNC_PROGRAM },
+	{ "confine-root", 0, true, RSYNC_PROGRAM },
+	{ "address", 0, true, RSYNC_PROGRAM },
+	{ "port", 0, true, RSYNC_PROGRAM },
+	{ "sockopts", 0, true, RSYNC_PROGRAM },
+	{ "password-file", 0, true, RSYNC_PROGRAM },
+	{ "early-input", 0, true, RSYNC_PROGRAM },
+	{ "protocol", 0, true, RSYNC_PROGRAM },
+	{ "itemize-changes", 'i', false, RSYNC_PROGRAM },
+	{ "out-format", 0, true, RSYNC_PROGRAM },
+	{ "log-file", 0, true, RSYNC_PROGRAM },
+	{ "log-file-format", 0, true, RSYNC_PROGRAM },
+	{ "write-batch", 0, true, RSYNC_PROGRAM },
+	{ "only-write-batch", 0, true, RSYNC_PROGRAM },
+	{ "read-batch", 0, true, RSYNC_PROGRAM },
+	{ "version", 'V', false, RSYNC_PROGRAM },
+	{ "help", 0, false, RSYNC_PROGRAM },
+};
+
+#define RULES (sizeof(rules) / sizeof(rules[0]))
+
+const struct rsynctab_rule *
+rsynctab_long(const char *name, size_t len)
+{
+	for (size_t i = 0; i < RULES && len; i++) {
+		if (strlen(rules[i].name) == len &&
+		    strncmp(rules[i].name, name, len) == 0) {
+			return &rules[i];
+		}
+	}
+	return NULL;
+}
+
+const struct rsynctab_rule *
+rsynctab_short(char c)
+{
+	for (size_t i = 0; i < RULES; i++) {
+		if (c && rules[i].shrt == c) {
+			return &rules[i];
+		}
+	}
+	return NULL;
+}
