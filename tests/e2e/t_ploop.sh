@@ -257,6 +257,27 @@ test_running()
 		fail "$(cat "$TEST_TMP/fsck")"
 }
 
+# The dump lies beside the private area, and the image is nobody's meanwhile.
+test_suspended()
+{
+	local img=root.hdd/root.hdd.$TOP sum
+	ploop_make 530
+	on a vzctl start 530 >/dev/null
+	on a vzctl suspend 530 >/dev/null
+	vz_is a 530 "unmounted down suspended"
+	sum=$(sha256sum <"$(area a 530)/$img")
+	mig 530
+	want 0
+	vz_is b 530 "unmounted down suspended"
+	assert_eq "$sum" "$(sha256sum <"$(area b 530)/$img")"
+	assert_no_file "$(area b 530)/.vzmigrate-luggage"
+	assert_no_file "$(host_dir a)/vz/dump/Dump.530"
+	nothing_left
+	on b vzctl resume 530 >/dev/null
+	vz_is b 530 "mounted running"
+	on b vzctl stop 530 --fast >/dev/null
+}
+
 test_mounted()
 {
 	ploop_make 506

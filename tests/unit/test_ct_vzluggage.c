@@ -311,6 +311,7 @@ test_blocked_before(void **state)
 		assert_int_equal(KIND->block(&a, &d, &e), 0);
 		assert_packed();
 		undo(&d);
+		ct_free(&c);
 		load(&c, CT_SUSPENDED);
 		ct_free(&c);
 		ct_free(&d);
@@ -745,6 +746,45 @@ test_no_quota_file(void **state)
 	ct_place_fini(&m.p);
 }
 
+/* A source that sends links in the place of luggage reaches nothing. */
+static void
+test_hostile_luggage(void **state)
+{
+	cleanup(ct_free) struct ct c;
+	struct move m = { 0 };
+	char want[400];
+
+	(void)state;
+	quota_tools(true);
+	make(QUOTA);
+	suspend();
+	load(&c, CT_SUSPENDED);
+	stage(&m, &c);
+	ctfix_sh("mkdir secret; cp -a a/vz/private/101/" VZLUGGAGE_DIR
+		 "/dump secret/dump; echo key >secret/quota; "
+		 "rm -r %s/" VZLUGGAGE_DIR "; "
+		 "ln -s %s/secret %s/" VZLUGGAGE_DIR,
+		 m.staged, ctfix_top, m.staged);
+	snprintf(want, sizeof(want), "%s/" VZLUGGAGE_DIR " is not a directory",
+		 m.p.tree);
+	ctfix_err(KIND->commit(&b, &m.w, &m.p, m.staged, &e), &e, E_PROTOCOL,
+		  want);
+	assert_int_equal(run_uncommit(&m), 0);
+	ctfix_sh("test -e secret/dump; test ! -e b/vz/dump/Dump.201; "
+		 "rm %s/" VZLUGGAGE_DIR "; mkdir %s/" VZLUGGAGE_DIR "; "
+		 "ln -s %s/secret/quota %s/" VZLUGGAGE_DIR "/quota",
+		 m.staged, m.staged, ctfix_top, m.staged);
+	snprintf(want, sizeof(want), "%s/" VZLUGGAGE_DIR "/quota is not a file",
+		 m.p.tree);
+	ctfix_err(KIND->commit(&b, &m.w, &m.p, m.staged, &e), &e, E_PROTOCOL,
+		  want);
+	assert_int_equal(KIND->registered(&b, &m.p, &e), 0);
+	quota_tools(false);
+	ctfix_sh("rm -rf secret b/vz/private/* b/vz/private/.stage "
+		 "b/etc/vz/conf/*");
+	ct_place_fini(&m.p);
+}
+
 int
 main(void)
 {
@@ -763,6 +803,7 @@ main(void)
 		cmocka_unit_test(test_quota_wanted),
 		cmocka_unit_test(test_quota),
 		cmocka_unit_test(test_no_quota_file),
+		cmocka_unit_test(test_hostile_luggage),
 	};
 
 	need_root();

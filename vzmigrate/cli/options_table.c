@@ -59,8 +59,7 @@ const struct options_row options_table[] = {
 	{ "stop-timeout", 0, "SECONDS", CALL(stop),
 	  "time it gets to stop, then by force (60)" },
 	{ "nodeps", 'f', "[LIST]", CALL(nodeps),
-	  "checks that only warn: "
-	  "arch,bindmount,disk_space,ip,mac,net,runtime" },
+	  "only warn: arch,bindmount,disk_space,ip,mac,net,quota,runtime" },
 	{ "take-back", 0, "SESSION", WORD(take_back),
 	  "un-retire it here: the other host is gone for good" },
 	{ "abort", 0, NULL, FLAG(abort),

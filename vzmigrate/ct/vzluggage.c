@@ -517,6 +517,9 @@ take_quota(const struct ct_want *w, const struct ct_place *p,
 	if (!ctpath_type(at->quota) || !vzquota_here()) {
 		return 0;
 	}
+	if (ctpath_type(at->quota) != S_IFREG) {
+		return err_set(e, E_PROTOCOL, "%s is not a file", at->quota);
+	}
 	rc = conf ? vzquota_limits(v, p->id, (const char *)conf->data,
 				   conf->len, &l, e)
 		  : 0;
@@ -536,6 +539,11 @@ vzluggage_take(const struct ct_want *w, const struct ct_place *p,
 	struct where at;
 	int rc = fill(&at, p->tree, v, p->id, e);
 
+	/* Whoever sent it may have sent a link to anywhere. */
+	if (rc == 0 && (dump || quota) && ctpath_type(at.dir) &&
+	    ctpath_type(at.dir) != S_IFDIR) {
+		return err_set(e, E_PROTOCOL, "%s is not a directory", at.dir);
+	}
 	/* What a container of this id before it had counted and limited. */
 	rc = rc < 0 ? rc : vzquota_drop(p->id, e);
 	if (rc == 0 && quota) {
