@@ -200,7 +200,12 @@ pass(struct bed *b, struct xferfix *x, struct ledger *l, uint32_t no,
 	}
 	rc = rc < 0 ? rc : xferfix_end_pass(x, no, final, &p, &e);
 	if (rc < 0) {
-		failed(b, "pass %u: %s", no, e.text);
+		/* Where the other side has ended, it says why. */
+		if (e.code == E_CLOSED) {
+			poll(NULL, 0, 500);
+		}
+		failed(b, "pass %u: %s; the agent: %s", no, e.text,
+		       x->served_err.text);
 	}
 	if (l) {
 		ledger_commit(l);
