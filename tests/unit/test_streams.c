@@ -342,7 +342,7 @@ moody(struct bytechan *under, unsigned n)
 {
 	static const struct bytechan_ops ops = { moody_write, temper_service,
 						 temper_wake, temper_eof,
-						 temper_free };
+						 temper_free, NULL };
 
 	return temper_new(&ops, under, n);
 }
