@@ -311,9 +311,9 @@ test_status()
 
 # --- the destination cannot take it -----------------------------------------
 
-# full_at POINT CODE FILL [MKFS-ARG ...] - S8: the destination's small disk is
+# fills_at POINT CODE FILL [MKFS-ARG ...] - S8: the destination's small disk is
 # filled up, and there is more to send.
-full_at()
+fills_at()
 {
 	local p=$1 code=$2 fill=$3 srv
 	shift 3
@@ -352,29 +352,29 @@ FILL_INODES='n=0; while : >fill.$n; do n=$((n + 1)); done'
 
 test_full_by_bytes()
 {
-	full_at src.round 6 "$FILL_BYTES"
+	fills_at src.round 6 "$FILL_BYTES"
 }
 
-full_full_in_the_first_pass()
+full_in_the_first_pass()
 {
-	full_at src.pass 6 "$FILL_BYTES"
-	full_at src.pass 6 "$FILL_INODES" -N 1200
+	fills_at src.pass 6 "$FILL_BYTES"
+	fills_at src.pass 6 "$FILL_INODES" -N 1200
 }
 
 test_full_by_inodes()
 {
-	full_at src.round 6 "$FILL_INODES" -N 1200
+	fills_at src.round 6 "$FILL_INODES" -N 1200
 }
 
 # In the final pass: it is down, and runs again.
 test_full_while_it_is_down()
 {
-	full_at src.stopped 6 "$FILL_BYTES"
+	fills_at src.stopped 6 "$FILL_BYTES"
 }
 
 full_no_inodes_while_it_is_down()
 {
-	full_at src.stopped 6 "$FILL_INODES" -N 1200
+	fills_at src.stopped 6 "$FILL_INODES" -N 1200
 }
 
 test_read_only_destination()

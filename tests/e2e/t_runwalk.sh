@@ -227,6 +227,8 @@ on_disk()
 {
 	starts_by_itself
 	on a sync -f $CTS
+	# And that the one before is gone there.
+	on b sync -f $CTS
 }
 
 # after_power - what was done, or the disk may have lost that it was.

@@ -431,6 +431,10 @@ lxc_destroy(const struct ct_host *h, const struct ct *c, struct err *e)
 	if (!ctpath_type(dir)) {
 		return 0;
 	}
+	/* Removed but for this, which the disk forgot when power was lost. */
+	if (!have && rmdir(dir) == 0) {
+		return 0;
+	}
 	if (!(have & HAVE_MIGRATED) || (have & (HAVE_CONFIG | HAVE_BLOCKED))) {
 		return err_set(e, E_STATE,
 			       "%s is not moved away, so it is not destroyed",

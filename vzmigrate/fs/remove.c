@@ -203,8 +203,8 @@ reopen(struct removal *r, size_t top, struct err *e)
 /* --- one directory -------------------------------------------------------*/
 
 /* Unlink what is not a directory. 0: it is gone; 1: it is a directory; -1 with
- * errno. Of a device and its like no ioctl clears "immutable": meta_read refuses
- * such a tree. */
+ * errno. Of a device and its like no ioctl clears "immutable": meta_read
+ * refuses such a tree. */
 static int
 unlink_one(int dirfd, const char *name)
 {
