@@ -196,11 +196,18 @@ test_several()
 	lxc_make a one
 	lxc_make a two
 	lxc_make a four
+	# A name that is wrong is told before the first goes.
 	assert_exit 10 vzm b one two three four
+	assert_match '^vzmigrate: there is no container three' "$ERR"
+	assert_eq '' "$(cat "$OUT")"
+	assert_file "$A/var/lib/lxc/one/config"
+	lxc_make a three
+	lxc_make b three
+	assert_exit 9 vzm b one two three four
 	assert_match 'moved CT one' "$OUT"
 	assert_match 'moved CT two' "$OUT"
 	assert_match 'not tried: four' "$ERR"
-	assert_match '^vzmigrate: there is no container three' "$ERR"
+	assert_match '^vzmigrate: .*three' "$ERR"
 	assert_file "$A/var/lib/lxc/four/config"
 	assert_match '^four *$' <(on a lxc-ls -1)
 	# What is said while it goes on names the one that is moved.

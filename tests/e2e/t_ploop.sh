@@ -401,20 +401,20 @@ test_written_without_trace()
 
 test_no_ploop_there()
 {
-	ploop_make 508
-	cp -a "$(area a 508)" "$TEST_TMP/was"
+	ploop_make 518
+	cp -a "$(area a 518)" "$TEST_TMP/was"
 	mv "$(host_dir b)/root/shim/ploop" "$TEST_TMP/ploop"
-	mig 508
+	mig 518
 	want 16
 	assert_match '^vzmigrate: root@b: the container.s file system is a ploop image, and the command ploop is not installed on the destination' "$ERR"
-	mig --check-only 508
+	mig --check-only 518
 	mv "$TEST_TMP/ploop" "$(host_dir b)/root/shim/ploop"
 	want 16
-	treecmp_ok "$(area a 508)" "$TEST_TMP/was"
-	assert_file "$(conf_of a 508)"
-	assert_no_file "$(area b 508)"
+	treecmp_ok "$(area a 518)" "$TEST_TMP/was"
+	assert_file "$(conf_of a 518)"
+	assert_no_file "$(area b 518)"
 	nothing_left
-	mig --check-only 508
+	mig --check-only 518
 	want 0
 }
 

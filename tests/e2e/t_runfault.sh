@@ -445,7 +445,7 @@ eio_at()
 		assert_no_file "$(conf_of b c)"
 		halt a c
 		wait_until 10 on a umount $CTS
-		on a umount "$real"
+		wait_until 10 on a umount "$real"
 		rm "$srv/late"
 		touch -r "$REF/srv" "$srv"
 		starts_on a c

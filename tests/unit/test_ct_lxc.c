@@ -488,6 +488,24 @@ test_no_tools(void **state)
 	ct_place_fini(&p);
 }
 
+/* The directory of the container is no place for its files. */
+static void
+test_place_of_itself(void **state)
+{
+	struct ct_want w = { .id = "web" };
+	struct ct_place p = { 0 };
+	char dir[300], want[700];
+
+	(void)state;
+	snprintf(dir, sizeof(dir), "%s/b/lxc/web", ctfix_top);
+	w.new_private = dir;
+	snprintf(want, sizeof(want),
+		 "%s is the directory of the container itself; its files go "
+		 "below it, as into %s/rootfs",
+		 dir, dir);
+	ctfix_err(KIND->place(&b, &w, &p, &e), &e, E_USAGE, want);
+}
+
 static void
 test_lock(void **state)
 {
@@ -936,6 +954,7 @@ main(void)
 		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_bad_config),
 		cmocka_unit_test(test_no_tools),
+		cmocka_unit_test(test_place_of_itself),
 		cmocka_unit_test(test_lock),
 		cmocka_unit_test(test_marks),
 		cmocka_unit_test(test_marks_refused),

@@ -212,12 +212,15 @@ put_verdict(struct buf *b, const struct probetell *t, struct err *e)
 	probe_cands(t->probe, cands);
 	text = decide_text(cands, d, e);
 	config = probecand_config(&t->probe->cands[d->pick], e);
-	return !text || !config
-		       ? E_NOMEM
-		       : buf_printf(b, e,
-				    "%s\nto make it permanent, in ssh_config:"
-				    "\n%s\n",
-				    text, config);
+	if (!text || !config) {
+		return E_NOMEM;
+	}
+	/* What nothing was learned about need not be made permanent. */
+	return d->too_few ? buf_printf(b, e, "%s\n", text)
+			  : buf_printf(b, e,
+				       "%s\nto make it permanent, in "
+				       "ssh_config:\n%s\n",
+				       text, config);
 }
 
 static int

@@ -24,7 +24,7 @@ const struct options_row options_table[] = {
 	{ "remove-area", 'r', "yes|no", CALL(remove),
 	  "destroy the source copy after success (default: yes; dir: no)" },
 	{ "keep-dst", 0, NULL, FLAG(plan.keep_dst),
-	  "after a failure leave what was copied there, for the next run" },
+	  "after a failure leave what was copied there, to be looked at" },
 	{ "new-id", 0, "ID", NEW(new_id), "id of the container there" },
 	{ "new-uuid", 0, "UUID", NEW(new_id), NULL },
 	{ "new-name", 0, "NAME", NEW(new_name), "its name there" },

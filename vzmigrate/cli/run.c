@@ -427,6 +427,14 @@ run_all(const struct options *o, struct err *e)
 	if (!env.log_dir) {
 		env.log_dir = LOGFILE_DIR;
 	}
+	/* A typing error in the second name is told before the first goes. */
+	for (size_t i = 0; i < o->ncts && o->ncts > 1 && rc == 0; i++) {
+		rc = src_known(&r.plan, o->cts[i].word, e);
+	}
+	if (rc < 0) {
+		stop(&r);
+		return exitcode_of(rc, STEP_LOCK, false);
+	}
 	for (size_t i = 0; i < o->ncts && code == EXITCODE_OK; i++) {
 		code = run_one(&r, &env, &o->cts[i], e);
 		if (code != EXITCODE_OK) {

@@ -135,6 +135,12 @@ lxcdst_place(const struct ct_host *h, const struct ct_want *w,
 	if (!tree) {
 		return e ? e->code : E_NOMEM;
 	}
+	if (strcmp(tree, dir) == 0) {
+		return err_set(e, E_USAGE,
+			       "%s is the directory of the container itself; "
+			       "its files go below it, as into %s/rootfs",
+			       dir, dir);
+	}
 	real = realpath(lxcpath, NULL);
 	if (!real || !ctpath_is_dir(real)) {
 		return err_set(e, E_CONFIG,

@@ -96,6 +96,11 @@ int src_take_back(const struct src_env *env, const struct plan_ct *ct,
 int src_give_up(const struct src_env *env, const struct plan_ct *ct,
 		struct src_result *r, struct err *e);
 
+/* Whether this host has what `word` says, or is in a migration of it: so that
+ * a wrong name is told before the first of several containers goes. 0,
+ * E_NOT_FOUND, E_USAGE where it is ambiguous. */
+int src_known(const struct plan *p, const char *word, struct err *e);
+
 void src_result_fini(struct src_result *r);
 
 /* The step that is at work in this process, for a second signal; any thread.

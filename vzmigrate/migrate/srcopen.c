@@ -113,6 +113,19 @@ src_lock_open(struct src *m, struct err *e)
 	return rc < 0 ? rc : 1;
 }
 
+int
+src_known(const struct plan *p, const char *word, struct err *e)
+{
+	cleanup(free_ptr) char *kind_name = NULL, *id = NULL;
+	const struct ct_kind *kind;
+	int rc = srcsession_find(word, p->kind, false, &kind_name, &id, e);
+
+	/* Of a kind that is given its own search tells, when its turn comes. */
+	return rc	 ? (rc < 0 ? rc : 0)
+	       : p->kind ? 0
+			 : ct_detect(&p->host, word, &kind, e);
+}
+
 static int
 lock_fresh(struct src *m, struct err *e)
 {

@@ -248,6 +248,9 @@ put_amount(struct buf *b, const struct summary *s, struct err *e)
 		r = buf_printf(b, e, ", %d stream%s", s->streams,
 			       s->streams == 1 ? "" : "s");
 	}
+	if (!r && s->compress && strcmp(s->compress, "none") == 0) {
+		return buf_printf(b, e, ", not compressed\n");
+	}
 	if (!r && s->compress && s->wire_bytes > 0) {
 		r = buf_printf(b, e, ", ");
 		r = r ? r : put_value(b, s->compress, e);
