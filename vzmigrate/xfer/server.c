@@ -494,11 +494,13 @@ do_join(struct server *s, uint32_t id, const uint8_t *body, size_t len,
 	struct msg_join m;
 	int rc = msg_get_join(body, len, &m, e);
 
-	if (rc == 0) {
-		sstream_stop(s->control);
-		rc = s->ops->join(id, &m, s->arg, e);
-		explicit_bzero(&m, sizeof(m));
+	if (rc < 0) {
+		send_reply(s->control, id, rc, e, NULL);
+		return rc;
 	}
+	sstream_stop(s->control);
+	rc = s->ops->join(id, &m, s->arg, e);
+	explicit_bzero(&m, sizeof(m));
 	if (rc < 0) {
 		send_reply(s->control, id, rc, e, NULL);
 		sstream_start(s->control, NULL);
