@@ -24,9 +24,9 @@
  * a trial. Not all of it: each byte that the link is spared sets processor time
  * free. */
 #define PACK_PART 0.5
-#define LOSS 1.02	 /* below this times the bare link: off */
-#define SHRINK_MIN 1.04	 /* raw/wire below which it is useless */
-#define SHRINK_MORE 1.25 /* below which a higher level would be, too */
+#define LOSS 1.02	/* below this times the bare link: off */
+#define SHRINK_MIN 1.04 /* raw/wire below which it is useless */
+#define SHRINK_MORE 1.5 /* below which a higher level would be, too */
 /* Waiting below and above which the share of frames moves. */
 #define SHARE_LESS 0.08
 #define SHARE_MORE 0.16
@@ -179,7 +179,9 @@ too_much(struct tuner *t, const struct tuner_in *in, double rate)
 			    : in->blocked < BLOCKED_FULL && t->link > 0 &&
 				      rate < t->link * LOSS;
 	t->slack = slack ? t->slack + 1 : 0;
-	return t->slack >= SLACK_SLICES;
+	/* Nobody waits, and the processors are full: no doubt. */
+	return t->slack >= SLACK_SLICES ||
+	       (slack && t->step > 1 && in->idle >= 0 && in->idle < IDLE_SPARE);
 }
 
 /*
