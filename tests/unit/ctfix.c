@@ -285,3 +285,42 @@ __wrap_fsync(int fd)
 	change();
 	return __real_fsync(fd);
 }
+
+int
+ctfix_setup_hosts(void **state, struct ct_host *a, struct ct_host *b)
+{
+	if (ctfix_setup(state) < 0) {
+		return -1;
+	}
+	*a = ctfix_host("a");
+	*b = ctfix_host("b");
+	return 0;
+}
+
+void
+ctfix_vzctl(const struct ct_host *h)
+{
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/run", h->state_dir);
+	setenv("VZCTL_RUN", path, 1);
+	snprintf(path, sizeof(path), "%s/quota", h->state_dir);
+	setenv("VZQUOTA_DIR", path, 1);
+	setenv("VZCTL_CONF", h->vz_conf, 1);
+}
+
+int
+ctfix_commit(void *move)
+{
+	struct ctfix_move *m = move;
+
+	return m->kind->commit(m->to, &m->w, &m->p, m->staged, NULL);
+}
+
+int
+ctfix_uncommit(void *move)
+{
+	struct ctfix_move *m = move;
+
+	return m->kind->uncommit(m->to, &m->w, &m->p, m->staged, NULL);
+}

@@ -14,6 +14,8 @@
 /* For cmocka_run_group_tests. Without root both return -1 after saying so. */
 int ctfix_setup(void **state);
 int ctfix_teardown(void **state);
+/* ctfix_setup with two hosts, "a" and "b". */
+int ctfix_setup_hosts(void **state, struct ct_host *a, struct ct_host *b);
 
 /* The scratch directory, on a file system of its own. */
 extern char ctfix_top[];
@@ -44,6 +46,25 @@ char *ctfix_sum(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * `*rc` is what fn returned.
  */
 bool ctfix_die_at(int n, int (*fn)(void *arg), void *arg, int *rc);
+
+/* From now on vzctl and vzquota are those of the host (tests/tools). */
+void ctfix_vzctl(const struct ct_host *h);
+
+/* A commit, to be called through ctfix_die_at: `staged` is where the tree lies
+ * before it. */
+struct ctfix_move {
+	const struct ct_kind *kind;
+	const struct ct_host *to;
+	struct ct_want w;
+	struct ct_place p;
+	char staged[300];
+};
+#define CTFIX_MOVE(kind_, to_)               \
+	{                                    \
+		.kind = (kind_), .to = (to_) \
+	}
+int ctfix_commit(void *move);
+int ctfix_uncommit(void *move);
 
 /* Assert code and exact text of an error, then clear it. */
 #define ctfix_err(rc, e, code_, text_)                 \

@@ -36,11 +36,9 @@ path(const char *rel)
 static int
 setup(void **state)
 {
-	if (ctfix_setup(state) < 0) {
+	if (ctfix_setup_hosts(state, &a, &b) < 0) {
 		return -1;
 	}
-	a = ctfix_host("a");
-	b = ctfix_host("b");
 	ctfix_sh("mkdir -p a/data/x; echo hello >a/data/x/f");
 	return 0;
 }

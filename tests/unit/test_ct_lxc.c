@@ -59,12 +59,7 @@ has_note(const struct ct *c, const char *want)
 static int
 setup(void **state)
 {
-	if (ctfix_setup(state) < 0) {
-		return -1;
-	}
-	a = ctfix_host("a");
-	b = ctfix_host("b");
-	return 0;
+	return ctfix_setup_hosts(state, &a, &b);
 }
 
 static void
@@ -656,14 +651,8 @@ test_destroy(void **state)
 }
 
 /* A move of `c` to host b under `new_id`. */
-struct move {
-	struct ct_want w;
-	struct ct_place p;
-	char staged[300];
-};
-
 static void
-stage(struct move *m)
+stage(struct ctfix_move *m)
 {
 	ctfix_sh("rm -rf %s/.stage; mkdir -m 700 -p %s/.stage/root/etc; "
 		 "echo hello >%s/.stage/root/etc/motd",
@@ -672,59 +661,43 @@ stage(struct move *m)
 		 m->p.stage_dir);
 }
 
-static int
-run_commit(void *arg)
-{
-	struct move *m = arg;
-
-	return KIND->commit(&b, &m->w, &m->p, m->staged, NULL);
-}
-
-static int
-run_uncommit(void *arg)
-{
-	struct move *m = arg;
-
-	return KIND->uncommit(&b, &m->w, &m->p, m->staged, NULL);
-}
-
 /* Commit and undo, cut short at every change, and taken up either way. */
 static void
-commit_all_ways(struct move *m)
+commit_all_ways(struct ctfix_move *m)
 {
 	char *before, *after;
 	int rc = 0, n = 1;
 
 	stage(m);
 	before = ctfix_sum("%s/b", ctfix_top);
-	while (ctfix_die_at(n, run_commit, m, &rc)) {
+	while (ctfix_die_at(n, ctfix_commit, m, &rc)) {
 		assert_true(n++ < 200);
 		/* Backwards from there ... */
-		assert_int_equal(run_uncommit(m), 0);
-		assert_int_equal(run_uncommit(m), 0);
+		assert_int_equal(ctfix_uncommit(m), 0);
+		assert_int_equal(ctfix_uncommit(m), 0);
 		after = ctfix_sum("%s/b", ctfix_top);
 		assert_string_equal(before, after);
 		free(after);
 		/* ... and forwards. */
-		assert_true(ctfix_die_at(n - 1, run_commit, m, &rc));
-		assert_int_equal(run_commit(m), 0);
+		assert_true(ctfix_die_at(n - 1, ctfix_commit, m, &rc));
+		assert_int_equal(ctfix_commit(m), 0);
 		assert_int_equal(KIND->registered(&b, &m->p, &e), 1);
-		assert_int_equal(run_commit(m), 0);
-		assert_int_equal(run_uncommit(m), 0);
+		assert_int_equal(ctfix_commit(m), 0);
+		assert_int_equal(ctfix_uncommit(m), 0);
 		assert_int_equal(KIND->registered(&b, &m->p, &e), 0);
 	}
 	assert_int_equal(rc, 0);
 	assert_true(n > 5);
-	for (n = 1; ctfix_die_at(n, run_uncommit, m, &rc); n++) {
+	for (n = 1; ctfix_die_at(n, ctfix_uncommit, m, &rc); n++) {
 		assert_true(n < 200);
-		assert_int_equal(run_uncommit(m), 0);
+		assert_int_equal(ctfix_uncommit(m), 0);
 		after = ctfix_sum("%s/b", ctfix_top);
 		assert_string_equal(before, after);
 		free(after);
-		assert_int_equal(run_commit(m), 0);
+		assert_int_equal(ctfix_commit(m), 0);
 	}
 	assert_int_equal(rc, 0);
-	assert_int_equal(run_commit(m), 0);
+	assert_int_equal(ctfix_commit(m), 0);
 	free(before);
 }
 
@@ -732,7 +705,7 @@ static void
 test_commit(void **state)
 {
 	cleanup(ct_free) struct ct c;
-	struct move m = { 0 };
+	struct ctfix_move m = CTFIX_MOVE(KIND, &b);
 	char want[900], line[500], *got;
 
 	(void)state;
@@ -792,7 +765,7 @@ static void
 test_commit_outside(void **state)
 {
 	cleanup(ct_free) struct ct c;
-	struct move m = { 0 };
+	struct ctfix_move m = CTFIX_MOVE(KIND, &b);
 	char want[900], path[300], *got;
 
 	(void)state;
@@ -856,7 +829,7 @@ test_exists(void **state)
 	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
 		cleanup(ct_place_fini) struct ct_place p = { 0 };
 		cleanup(ct_findings_fini) struct ct_findings f = { .n = 0 };
-		struct move m = { .w = w };
+		struct ctfix_move m = { .kind = KIND, .to = &b, .w = w };
 		char want[400], *before, *after;
 
 		ctfix_sh("rm -rf b/lxc/web; %s", t[i].make);

@@ -28,22 +28,11 @@
 static struct ct_host a, b;
 static struct err e;
 
-/* vzctl of that host. */
-static void
-on(const struct ct_host *h)
-{
-	char run[300];
-
-	snprintf(run, sizeof(run), "%s/run", h->state_dir);
-	setenv("VZCTL_RUN", run, 1);
-	setenv("VZCTL_CONF", h->vz_conf, 1);
-}
-
 /* Container 101 named web on host a. */
 static void
 make(void)
 {
-	on(&a);
+	ctfix_vzctl(&a);
 	ctfix_sh("rm -rf a/vz/private/101 a/etc/vz/conf/101.* a/etc/vz/names/*;"
 		 "mkdir -p a/vz/private/101/etc; "
 		 "echo hello >a/vz/private/101/etc/motd; "
@@ -75,12 +64,7 @@ has_note(const struct ct *c, const char *want)
 static int
 setup(void **state)
 {
-	if (ctfix_setup(state) < 0) {
-		return -1;
-	}
-	a = ctfix_host("a");
-	b = ctfix_host("b");
-	return 0;
+	return ctfix_setup_hosts(state, &a, &b);
 }
 
 static void
@@ -603,36 +587,14 @@ test_destroy(void **state)
 		 "rm a/etc/vz/conf/102.start");
 }
 
-struct move {
-	struct ct_want w;
-	struct ct_place p;
-	char staged[300];
-};
-
 static void
-stage(struct move *m)
+stage(struct ctfix_move *m)
 {
 	ctfix_sh("rm -rf %s/.stage; mkdir -m 700 -p %s/.stage/root/etc; "
 		 "echo hello >%s/.stage/root/etc/motd",
 		 m->p.stage_dir, m->p.stage_dir, m->p.stage_dir);
 	snprintf(m->staged, sizeof(m->staged), "%s/.stage/root",
 		 m->p.stage_dir);
-}
-
-static int
-run_commit(void *arg)
-{
-	struct move *m = arg;
-
-	return KIND->commit(&b, &m->w, &m->p, m->staged, NULL);
-}
-
-static int
-run_uncommit(void *arg)
-{
-	struct move *m = arg;
-
-	return KIND->uncommit(&b, &m->w, &m->p, m->staged, NULL);
 }
 
 /* What differs after an undo: the lock of the dead, and one temporary file
@@ -645,39 +607,39 @@ sum_b(void)
 }
 
 static void
-commit_all_ways(struct move *m)
+commit_all_ways(struct ctfix_move *m)
 {
 	char *before, *after;
 	int rc = 0, n = 1;
 
 	stage(m);
 	before = sum_b();
-	while (ctfix_die_at(n, run_commit, m, &rc)) {
+	while (ctfix_die_at(n, ctfix_commit, m, &rc)) {
 		assert_true(n++ < 200);
-		assert_int_equal(run_uncommit(m), 0);
-		assert_int_equal(run_uncommit(m), 0);
+		assert_int_equal(ctfix_uncommit(m), 0);
+		assert_int_equal(ctfix_uncommit(m), 0);
 		after = sum_b();
 		assert_string_equal(before, after);
 		free(after);
-		assert_true(ctfix_die_at(n - 1, run_commit, m, &rc));
-		assert_int_equal(run_commit(m), 0);
+		assert_true(ctfix_die_at(n - 1, ctfix_commit, m, &rc));
+		assert_int_equal(ctfix_commit(m), 0);
 		assert_int_equal(KIND->registered(&b, &m->p, &e), 1);
-		assert_int_equal(run_commit(m), 0);
-		assert_int_equal(run_uncommit(m), 0);
+		assert_int_equal(ctfix_commit(m), 0);
+		assert_int_equal(ctfix_uncommit(m), 0);
 		assert_int_equal(KIND->registered(&b, &m->p, &e), 0);
 	}
 	assert_int_equal(rc, 0);
 	assert_true(n > 5);
-	for (n = 1; ctfix_die_at(n, run_uncommit, m, &rc); n++) {
+	for (n = 1; ctfix_die_at(n, ctfix_uncommit, m, &rc); n++) {
 		assert_true(n < 200);
-		assert_int_equal(run_uncommit(m), 0);
+		assert_int_equal(ctfix_uncommit(m), 0);
 		after = sum_b();
 		assert_string_equal(before, after);
 		free(after);
-		assert_int_equal(run_commit(m), 0);
+		assert_int_equal(ctfix_commit(m), 0);
 	}
 	assert_int_equal(rc, 0);
-	assert_int_equal(run_commit(m), 0);
+	assert_int_equal(ctfix_commit(m), 0);
 	free(before);
 }
 
@@ -686,7 +648,7 @@ static void
 test_commit(void **state)
 {
 	cleanup(ct_free) struct ct c;
-	struct move m = { 0 };
+	struct ctfix_move m = CTFIX_MOVE(KIND, &b);
 	char want[900], *got;
 
 	(void)state;
@@ -695,7 +657,7 @@ test_commit(void **state)
 		 "chmod 750 a/etc/vz/conf/101.mount; "
 		 "mv b/vz b/srv; ln -s srv b/vz");
 	assert_int_equal(KIND->load(&a, "101", &c, &e), 0);
-	on(&b);
+	ctfix_vzctl(&b);
 	m.w = ctfix_want(&c);
 	m.w.new_id = "201";
 	assert_int_equal(KIND->place(&b, &m.w, &m.p, &e), 0);
@@ -745,13 +707,13 @@ static void
 test_commit_named(void **state)
 {
 	cleanup(ct_free) struct ct c;
-	struct move m = { 0 };
+	struct ctfix_move m = CTFIX_MOVE(KIND, &b);
 	char want[900], private[300], root[300], *got;
 
 	(void)state;
 	make();
 	assert_int_equal(KIND->load(&a, "101", &c, &e), 0);
-	on(&b);
+	ctfix_vzctl(&b);
 	m.w = ctfix_want(&c);
 	snprintf(private, sizeof(private), "%s/b/disk2/x", ctfix_top);
 	snprintf(root, sizeof(root), "%s/b/root2", ctfix_top);
@@ -812,12 +774,12 @@ test_exists(void **state)
 		  "(%s/b/etc/vz/names/web); choose another with --new-name" },
 	};
 	cleanup(ct_free) struct ct c;
-	struct move m = { 0 };
+	struct ctfix_move m = CTFIX_MOVE(KIND, &b);
 
 	(void)state;
 	make();
 	assert_int_equal(KIND->load(&a, "101", &c, &e), 0);
-	on(&b);
+	ctfix_vzctl(&b);
 	m.w = ctfix_want(&c);
 	for (size_t i = 0; i < sizeof(t) / sizeof(*t); i++) {
 		cleanup(ct_findings_fini) struct ct_findings f = { .n = 0 };
@@ -838,8 +800,8 @@ test_exists(void **state)
 		assert_string_equal(f.v[0].text, want);
 		assert_int_equal(f.v[0].code, E_EXISTS);
 		assert_false(f.v[0].warning);
-		assert_int_equal(run_commit(&m), E_EXISTS);
-		assert_int_equal(run_uncommit(&m), 0);
+		assert_int_equal(ctfix_commit(&m), E_EXISTS);
+		assert_int_equal(ctfix_uncommit(&m), 0);
 		after = sum_b();
 		assert_string_equal(before, after);
 		free(before);
@@ -898,7 +860,7 @@ test_addresses(void **state)
 			 ">b/etc/vz/conf/777.conf; printf '%s' >b/proc/veip",
 			 t[i].own, t[i].key, t[i].there, t[i].veip);
 		assert_int_equal(KIND->load(&a, "101", &c, &e), 0);
-		on(&b);
+		ctfix_vzctl(&b);
 		w = ctfix_want(&c);
 		assert_int_equal(KIND->place(&b, &w, &p, &e), 0);
 		assert_int_equal(KIND->check(&b, &w, &p, &f, &e), 0);
@@ -923,17 +885,17 @@ static void
 test_applyconfig(void **state)
 {
 	cleanup(ct_free) struct ct c;
-	struct move m = { 0 };
+	struct ctfix_move m = CTFIX_MOVE(KIND, &b);
 	char *before, *after;
 
 	(void)state;
 	make();
 	assert_int_equal(KIND->load(&a, "101", &c, &e), 0);
-	on(&b);
+	ctfix_vzctl(&b);
 	m.w = ctfix_want(&c);
 	assert_int_equal(KIND->place(&b, &m.w, &m.p, &e), 0);
 	stage(&m);
-	assert_int_equal(run_commit(&m), 0);
+	assert_int_equal(ctfix_commit(&m), 0);
 	before = ctfix_sum("%s/b/etc", ctfix_top);
 	ctfix_sh("vzctl set 101 --applyconfig_map name --save");
 	after = ctfix_sum("%s/b/etc", ctfix_top);

@@ -29,16 +29,6 @@ static struct ct_host a, b;
 static struct err e;
 
 static void
-on(const struct ct_host *h)
-{
-	char run[300];
-
-	snprintf(run, sizeof(run), "%s/run", h->state_dir);
-	setenv("VZCTL_RUN", run, 1);
-	setenv("VZCTL_CONF", h->vz_conf, 1);
-}
-
-static void
 versions(const char *on_a, const char *on_b)
 {
 	ctfix_sh("echo %s >a/etc/vz/vzctl-version; "
@@ -50,7 +40,7 @@ versions(const char *on_a, const char *on_b)
 static void
 make(void)
 {
-	on(&a);
+	ctfix_vzctl(&a);
 	versions("7.0.194", "7.0.220");
 	ctfix_sh("rm -rf a/vz/private/* a/etc/vz/conf/* a/etc/vz/names/*; "
 		 "p=a/vz/private/" U "; mkdir -p $p/fs/etc $p/dump $p/scripts; "
@@ -73,12 +63,7 @@ make(void)
 static int
 setup(void **state)
 {
-	if (ctfix_setup(state) < 0) {
-		return -1;
-	}
-	a = ctfix_host("a");
-	b = ctfix_host("b");
-	return 0;
+	return ctfix_setup_hosts(state, &a, &b);
 }
 
 static void
@@ -217,14 +202,8 @@ test_marks(void **state)
 		 "a/vz/private | grep -v :)\"");
 }
 
-struct move {
-	struct ct_want w;
-	struct ct_place p;
-	char staged[300];
-};
-
 static void
-stage(struct move *m)
+stage(struct ctfix_move *m)
 {
 	snprintf(m->staged, sizeof(m->staged), "%s/.stage/root",
 		 m->p.stage_dir);
@@ -233,25 +212,9 @@ stage(struct move *m)
 		 m->p.stage_dir, m->p.stage_dir, m->staged);
 }
 
-static int
-run_commit(void *arg)
-{
-	struct move *m = arg;
-
-	return KIND->commit(&b, &m->w, &m->p, m->staged, NULL);
-}
-
-static int
-run_uncommit(void *arg)
-{
-	struct move *m = arg;
-
-	return KIND->uncommit(&b, &m->w, &m->p, m->staged, NULL);
-}
-
 /* Nothing of it is known to the host, and the tree is staged. */
 static void
-assert_undone(const struct move *m)
+assert_undone(const struct ctfix_move *m)
 {
 	ctfix_sh("rm -f b/lock/* b/etc/vz/conf/.vzmigrate-new; "
 		 "test -z \"$(ls -A b/etc/vz/conf b/etc/vz/names "
@@ -279,44 +242,44 @@ commit_all_ways(const char *new_id)
 {
 	const char *id = new_id ? new_id : U;
 	cleanup(ct_free) struct ct c;
-	struct move m = { 0 };
+	struct ctfix_move m = CTFIX_MOVE(KIND, &b);
 	int rc = 0, n;
 
 	make();
 	assert_int_equal(KIND->load(&a, U, &c, &e), 0);
-	on(&b);
+	ctfix_vzctl(&b);
 	m.w = ctfix_want(&c);
 	m.w.new_id = new_id;
 	assert_int_equal(KIND->place(&b, &m.w, &m.p, &e), 0);
 	assert_string_equal(m.p.id, id);
 	stage(&m);
-	for (n = 1; ctfix_die_at(n, run_commit, &m, &rc); n++) {
+	for (n = 1; ctfix_die_at(n, ctfix_commit, &m, &rc); n++) {
 		assert_true(n < 60);
-		assert_int_equal(run_uncommit(&m), 0);
-		assert_int_equal(run_uncommit(&m), 0);
+		assert_int_equal(ctfix_uncommit(&m), 0);
+		assert_int_equal(ctfix_uncommit(&m), 0);
 		assert_undone(&m);
-		assert_true(ctfix_die_at(n, run_commit, &m, &rc));
-		assert_int_equal(run_commit(&m), 0);
-		assert_int_equal(run_commit(&m), 0);
+		assert_true(ctfix_die_at(n, ctfix_commit, &m, &rc));
+		assert_int_equal(ctfix_commit(&m), 0);
+		assert_int_equal(ctfix_commit(&m), 0);
 		assert_registered(id);
 		assert_int_equal(KIND->registered(&b, &m.p, &e), 1);
-		assert_int_equal(run_uncommit(&m), 0);
+		assert_int_equal(ctfix_uncommit(&m), 0);
 		assert_int_equal(KIND->registered(&b, &m.p, &e), 0);
 		stage(&m); /* unregister took VEID out of ve.conf */
 	}
 	assert_int_equal(rc, 0);
 	assert_true(n > 5);
-	assert_int_equal(run_uncommit(&m), 0);
+	assert_int_equal(ctfix_uncommit(&m), 0);
 	stage(&m);
-	assert_int_equal(run_commit(&m), 0);
-	for (n = 1; ctfix_die_at(n, run_uncommit, &m, &rc); n++) {
+	assert_int_equal(ctfix_commit(&m), 0);
+	for (n = 1; ctfix_die_at(n, ctfix_uncommit, &m, &rc); n++) {
 		assert_true(n < 60);
-		assert_int_equal(run_uncommit(&m), 0);
+		assert_int_equal(ctfix_uncommit(&m), 0);
 		assert_undone(&m);
-		assert_int_equal(run_commit(&m), 0);
+		assert_int_equal(ctfix_commit(&m), 0);
 	}
 	assert_int_equal(rc, 0);
-	assert_int_equal(run_commit(&m), 0);
+	assert_int_equal(ctfix_commit(&m), 0);
 	assert_registered(id);
 	ct_place_fini(&m.p);
 }
@@ -362,13 +325,13 @@ static void
 test_register_fails(void **state)
 {
 	cleanup(ct_free) struct ct c;
-	struct move m = { 0 };
+	struct ctfix_move m = CTFIX_MOVE(KIND, &b);
 	char want[400];
 
 	(void)state;
 	make();
 	assert_int_equal(KIND->load(&a, U, &c, &e), 0);
-	on(&b);
+	ctfix_vzctl(&b);
 	m.w = ctfix_want(&c);
 	assert_int_equal(KIND->place(&b, &m.w, &m.p, &e), 0);
 	stage(&m);
@@ -381,13 +344,13 @@ test_register_fails(void **state)
 	ctfix_err(KIND->commit(&b, &m.w, &m.p, m.staged, &e), &e, E_CONFIG,
 		  want);
 	assert_int_equal(KIND->registered(&b, &m.p, &e), 0);
-	assert_int_equal(run_uncommit(&m), 0);
+	assert_int_equal(ctfix_uncommit(&m), 0);
 	assert_undone(&m);
 	/* Another one has the CTID: it stays as it is. */
 	ctfix_sh("mkdir b/vz/other; echo A=b >b/vz/other/ve.conf; "
 		 "ln -s ../../../vz/other/ve.conf b/etc/vz/conf/" U ".conf");
-	assert_int_equal(run_commit(&m), E_EXISTS);
-	assert_int_equal(run_uncommit(&m), 0);
+	assert_int_equal(ctfix_commit(&m), E_EXISTS);
+	assert_int_equal(ctfix_uncommit(&m), 0);
 	ctfix_sh("test -L b/etc/vz/conf/" U ".conf; test -e %s/fs; "
 		 "rm -rf b/vz/other b/etc/vz/conf/* b/vz/private/.stage",
 		 m.staged);
@@ -425,7 +388,7 @@ test_versions(void **state)
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
 		cleanup(ct_findings_fini) struct ct_findings f = { .n = 0 };
 		cleanup(ct_free) struct ct c;
-		struct move m = { 0 };
+		struct ctfix_move m = CTFIX_MOVE(KIND, &b);
 
 		make();
 		if (t[i].old) {
@@ -436,7 +399,7 @@ test_versions(void **state)
 		assert_int_equal(KIND->load(&a, t[i].old ? "101" : U, &c, &e),
 				 0);
 		versions("4.11.1", t[i].there);
-		on(&b);
+		ctfix_vzctl(&b);
 		m.w = ctfix_want(&c);
 		m.w.new_id = t[i].new_id;
 		assert_int_equal(KIND->place(&b, &m.w, &m.p, &e), 0);

@@ -286,12 +286,7 @@ test_image_path(void **state)
 static int
 setup(void **state)
 {
-	if (ctfix_setup(state) < 0) {
-		return -1;
-	}
-	a = ctfix_host("a");
-	b = ctfix_host("b");
-	return 0;
+	return ctfix_setup_hosts(state, &a, &b);
 }
 
 /* Container 101 on host a: a disk with one snapshot. */

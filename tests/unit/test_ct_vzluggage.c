@@ -29,24 +29,11 @@
 static struct ct_host a, b;
 static struct err e;
 
-/* vzctl and vzquota of that host. */
-static void
-on(const struct ct_host *h)
-{
-	char path[300];
-
-	snprintf(path, sizeof(path), "%s/run", h->state_dir);
-	setenv("VZCTL_RUN", path, 1);
-	snprintf(path, sizeof(path), "%s/quota", h->state_dir);
-	setenv("VZQUOTA_DIR", path, 1);
-	setenv("VZCTL_CONF", h->vz_conf, 1);
-}
-
 /* Container 101 on host a; `more` goes into its configuration. */
 static void
 make(const char *more)
 {
-	on(&a);
+	ctfix_vzctl(&a);
 	ctfix_sh("rm -rf a/vz/private/* a/etc/vz/conf/101.* a/vz/dump/* "
 		 "a/state/quota b/state/quota; mkdir -p a/vz/private/101/etc; "
 		 "echo hello >a/vz/private/101/etc/motd; "
@@ -83,11 +70,9 @@ quota_tools(bool there)
 static int
 setup(void **state)
 {
-	if (ctfix_setup(state) < 0) {
+	if (ctfix_setup_hosts(state, &a, &b) < 0) {
 		return -1;
 	}
-	a = ctfix_host("a");
-	b = ctfix_host("b");
 	signal(SIGPIPE, SIG_IGN); /* as the programs do */
 	return 0;
 }
@@ -362,18 +347,12 @@ test_other_file_system(void **state)
 
 /* ---- destination ---- */
 
-struct move {
-	struct ct_want w;
-	struct ct_place p;
-	char staged[300];
-};
-
 /* The tree as the source's block leaves it, staged on b. */
 static void
-stage(struct move *m, struct ct *c)
+stage(struct ctfix_move *m, struct ct *c)
 {
 	assert_int_equal(KIND->block(&a, c, &e), 0);
-	on(&b);
+	ctfix_vzctl(&b);
 	ct_place_fini(&m->p);
 	m->w = ctfix_want(c);
 	m->w.new_id = "201";
@@ -383,22 +362,6 @@ stage(struct move *m, struct ct *c)
 	ctfix_sh("rm -rf b/vz/private/* %s/.stage; mkdir -m 700 %s/.stage; "
 		 "cp -a a/vz/private/101 %s",
 		 m->p.stage_dir, m->p.stage_dir, m->staged);
-}
-
-static int
-run_commit(void *arg)
-{
-	struct move *m = arg;
-
-	return KIND->commit(&b, &m->w, &m->p, m->staged, NULL);
-}
-
-static int
-run_uncommit(void *arg)
-{
-	struct move *m = arg;
-
-	return KIND->uncommit(&b, &m->w, &m->p, m->staged, NULL);
 }
 
 static char *
@@ -412,7 +375,7 @@ static void
 test_suspended_destination(void **state)
 {
 	cleanup(ct_free) struct ct c;
-	struct move m = { 0 };
+	struct ctfix_move m = CTFIX_MOVE(KIND, &b);
 	char *before, *after, want[400];
 	int rc = 0, n;
 
@@ -422,38 +385,38 @@ test_suspended_destination(void **state)
 	load(&c, CT_SUSPENDED);
 	stage(&m, &c);
 	ctfix_sh("rmdir b/vz/dump"); /* DUMPDIR is made, and stays */
-	assert_int_equal(run_commit(&m), 0);
-	assert_int_equal(run_uncommit(&m), 0);
+	assert_int_equal(ctfix_commit(&m), 0);
+	assert_int_equal(ctfix_uncommit(&m), 0);
 	before = sum_b();
-	for (n = 1; ctfix_die_at(n, run_commit, &m, &rc); n++) {
+	for (n = 1; ctfix_die_at(n, ctfix_commit, &m, &rc); n++) {
 		assert_true(n < 60);
-		assert_int_equal(run_uncommit(&m), 0);
-		assert_int_equal(run_uncommit(&m), 0);
+		assert_int_equal(ctfix_uncommit(&m), 0);
+		assert_int_equal(ctfix_uncommit(&m), 0);
 		after = sum_b();
 		assert_string_equal(before, after);
 		free(after);
-		assert_true(ctfix_die_at(n, run_commit, &m, &rc));
-		assert_int_equal(run_commit(&m), 0);
-		assert_int_equal(run_commit(&m), 0);
+		assert_true(ctfix_die_at(n, ctfix_commit, &m, &rc));
+		assert_int_equal(ctfix_commit(&m), 0);
+		assert_int_equal(ctfix_commit(&m), 0);
 		ctfix_sh("test ! -e b/vz/private/201/" VZLUGGAGE_DIR "; "
 			 "test $(stat -c %%Y b/vz/private/201) = 1000000000; "
 			 "test \"$(vzctl status 201 2>/dev/null)\" = "
 			 "'CTID 201 exist unmounted down suspended'");
-		assert_int_equal(run_uncommit(&m), 0);
+		assert_int_equal(ctfix_uncommit(&m), 0);
 	}
 	assert_int_equal(rc, 0);
 	assert_true(n > 8);
-	for (n = 1; ctfix_die_at(n, run_uncommit, &m, &rc); n++) {
+	for (n = 1; ctfix_die_at(n, ctfix_uncommit, &m, &rc); n++) {
 		assert_true(n < 60);
-		assert_int_equal(run_uncommit(&m), 0);
+		assert_int_equal(ctfix_uncommit(&m), 0);
 		after = sum_b();
 		assert_string_equal(before, after);
 		free(after);
-		assert_int_equal(run_commit(&m), 0);
+		assert_int_equal(ctfix_commit(&m), 0);
 	}
 	assert_int_equal(rc, 0);
 	/* Resumed and suspended again there: nothing of it is undone. */
-	assert_int_equal(run_commit(&m), 0);
+	assert_int_equal(ctfix_commit(&m), 0);
 	ctfix_sh("touch b/vz/dump/Dump.201");
 	snprintf(want, sizeof(want),
 		 "%s/b/vz/dump/Dump.201 is not the dump that came: the "
@@ -473,7 +436,7 @@ test_suspended_checks(void **state)
 {
 	cleanup(ct_findings_fini) struct ct_findings f = { .n = 0 };
 	cleanup(ct_free) struct ct c;
-	struct move m = { 0 };
+	struct ctfix_move m = CTFIX_MOVE(KIND, &b);
 	char want[3][300];
 
 	(void)state;
@@ -481,7 +444,7 @@ test_suspended_checks(void **state)
 	ctfix_sh("truncate -s 1P a/vz/dump/Dump.101 2>/dev/null || "
 		 "truncate -s 7E a/vz/dump/Dump.101");
 	load(&c, CT_SUSPENDED);
-	on(&b);
+	ctfix_vzctl(&b);
 	m.w = ctfix_want(&c);
 	assert_int_equal(KIND->place(&b, &m.w, &m.p, &e), 0);
 	ctfix_sh("mkdir -p b/vz/dump; touch b/vz/dump/Dump.101");
@@ -510,7 +473,7 @@ test_suspended_checks(void **state)
 	/* One that is not suspended would be resumed from another's dump. */
 	load(&c, CT_STOPPED);
 	m.w = ctfix_want(&c);
-	on(&b);
+	ctfix_vzctl(&b);
 	assert_int_equal(KIND->check(&b, &m.w, &m.p, &f, &e), 0);
 	assert_int_equal(f.n, 1);
 	assert_string_equal(f.v[0].text, want[0]);
@@ -523,7 +486,7 @@ static void
 test_cpt_version(void **state)
 {
 	cleanup(ct_free) struct ct c;
-	struct move m = { 0 };
+	struct ctfix_move m = CTFIX_MOVE(KIND, &b);
 
 	(void)state;
 	ctfix_sh("printf '#!/bin/sh\n[ \"$1\" = version ] || exit 2\n"
@@ -534,7 +497,7 @@ test_cpt_version(void **state)
 	make("");
 	suspend();
 	load(&c, CT_SUSPENDED);
-	on(&b);
+	ctfix_vzctl(&b);
 	m.w = ctfix_want(&c);
 	assert_int_equal(KIND->place(&b, &m.w, &m.p, &e), 0);
 	for (int version = 6; version < 8; version++) {
@@ -668,7 +631,7 @@ test_quota(void **state)
 {
 	cleanup(ct_free) struct ct c;
 	cleanup(ct_findings_fini) struct ct_findings f = { .n = 0 };
-	struct move m = { 0 };
+	struct ctfix_move m = CTFIX_MOVE(KIND, &b);
 
 	(void)state;
 	quota_tools(true);
@@ -681,7 +644,7 @@ test_quota(void **state)
 	/* Of a container that had this id before. */
 	ctfix_sh("vzquota init 201 -b 1 -B 1 -i 1 -I 1 -e 1 -n 1 -s 0 "
 		 "-p b/vz/private");
-	assert_int_equal(run_commit(&m), 0);
+	assert_int_equal(ctfix_commit(&m), 0);
 	ctfix_sh("vzquota show 201 >q; for x in bsoft=2097152 bhard=2306867 "
 		 "isoft=131072 ihard=144179 btime=600 itime=600 sub=1 ugids=50 "
 		 "on=0 iusage=5 \"path=%s/b/vz/private/201\"; do "
@@ -690,19 +653,19 @@ test_quota(void **state)
 		 "40 0 0 ugid: 33 1 1 2 3 4 0 0'; "
 		 "test ! -e b/vz/private/201/" VZLUGGAGE_DIR,
 		 ctfix_top);
-	assert_int_equal(run_uncommit(&m), 0);
+	assert_int_equal(ctfix_uncommit(&m), 0);
 	ctfix_sh("! vzquota show 201 2>/dev/null");
 	/* A program that fails is an error with a code of its own, and
 	 * nothing is registered. */
 	undo(&c);
-	on(&a);
+	ctfix_vzctl(&a);
 	stage(&m, &c);
 	ctfix_sh("cd bin; rm vzdqload; printf '#!/bin/sh\\necho bad news >&2; "
 		 "exit 4\\n' >vzdqload; chmod 755 vzdqload");
 	ctfix_err(KIND->commit(&b, &m.w, &m.p, m.staged, &e), &e, E_QUOTA,
 		  "vzdqload 201 failed with code 4: bad news");
 	assert_int_equal(KIND->registered(&b, &m.p, &e), 0);
-	assert_int_equal(run_uncommit(&m), 0);
+	assert_int_equal(ctfix_uncommit(&m), 0);
 	/* Without the programs there it is said before. */
 	quota_tools(false);
 	assert_int_equal(KIND->check(&b, &m.w, &m.p, &f, &e), 0);
@@ -719,7 +682,7 @@ test_quota(void **state)
 	assert_int_equal(KIND->check(&b, &m.w, &m.p, &f, &e), 0);
 	assert_int_equal(f.n, 1);
 	assert_true(f.v[0].warning);
-	assert_int_equal(run_commit(&m), 0);
+	assert_int_equal(ctfix_commit(&m), 0);
 	ctfix_sh("test ! -e b/vz/private/201/" VZLUGGAGE_DIR "; "
 		 "rm -rf b/vz/private/* b/vz/private/.stage b/etc/vz/conf/*");
 	ct_place_fini(&m.p);
@@ -730,7 +693,7 @@ static void
 test_no_quota_file(void **state)
 {
 	cleanup(ct_free) struct ct c;
-	struct move m = { 0 };
+	struct ctfix_move m = CTFIX_MOVE(KIND, &b);
 
 	(void)state;
 	quota_tools(true);
@@ -738,7 +701,7 @@ test_no_quota_file(void **state)
 	load(&c, CT_STOPPED);
 	stage(&m, &c);
 	ctfix_sh("test -z \"$(ls a/vz/private/101/" VZLUGGAGE_DIR ")\"");
-	assert_int_equal(run_commit(&m), 0);
+	assert_int_equal(ctfix_commit(&m), 0);
 	ctfix_sh("! vzquota show 201 2>/dev/null; "
 		 "test ! -e b/vz/private/201/" VZLUGGAGE_DIR "; "
 		 "rm -rf b/vz/private/* b/vz/private/.stage b/etc/vz/conf/*");
@@ -751,7 +714,7 @@ static void
 test_hostile_luggage(void **state)
 {
 	cleanup(ct_free) struct ct c;
-	struct move m = { 0 };
+	struct ctfix_move m = CTFIX_MOVE(KIND, &b);
 	char want[400];
 
 	(void)state;
@@ -769,7 +732,7 @@ test_hostile_luggage(void **state)
 		 m.p.tree);
 	ctfix_err(KIND->commit(&b, &m.w, &m.p, m.staged, &e), &e, E_PROTOCOL,
 		  want);
-	assert_int_equal(run_uncommit(&m), 0);
+	assert_int_equal(ctfix_uncommit(&m), 0);
 	ctfix_sh("test -e secret/dump; test ! -e b/vz/dump/Dump.201; "
 		 "rm %s/" VZLUGGAGE_DIR "; mkdir %s/" VZLUGGAGE_DIR "; "
 		 "ln -s %s/secret/quota %s/" VZLUGGAGE_DIR "/quota",
