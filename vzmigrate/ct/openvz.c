@@ -36,14 +36,12 @@
 #include "ct/vzluggage.h"
 #include "ct/vzreg.h"
 
-static const char *const suffixes[] = { "", VZCONF_BLOCKED, VZCONF_MIGRATED };
-
 /* The configuration under whatever name: its path, and what that means. */
 static char *
 find_config(const struct vzconf *v, const char *ctid, enum ct_mark *mark)
 {
 	for (unsigned i = 0; i < 3; i++) {
-		char *path = vzconf_path(v, ctid, suffixes[i], NULL);
+		char *path = vzconf_path(v, ctid, vzconf_suffixes[i], NULL);
 
 		if (path && ctpath_is_file(path)) {
 			*mark = (enum ct_mark)i;

@@ -26,9 +26,7 @@
 
 #define UMOUNT_MS 60000
 
-static const char *const suffixes[] = { "", VZCONF_BLOCKED, VZCONF_MIGRATED };
-
-/* Which names there are: bits 1, 2, 4 as in suffixes. */
+/* Which names there are: bits 1, 2, 4 as in vzconf_suffixes. */
 static unsigned
 look(const struct vzconf *v, const char *ctid)
 {
@@ -36,7 +34,7 @@ look(const struct vzconf *v, const char *ctid)
 
 	for (unsigned i = 0; i < 3; i++) {
 		cleanup(free_ptr) char *path =
-			vzconf_path(v, ctid, suffixes[i], NULL);
+			vzconf_path(v, ctid, vzconf_suffixes[i], NULL);
 
 		if (path && ctpath_type(path)) {
 			bits |= 1u << i;
@@ -84,8 +82,8 @@ step(const struct ct_host *h, const struct ct *c, unsigned from, unsigned to,
 	if (rc < 0) {
 		return rc;
 	}
-	snprintf(a, sizeof(a), "%s.conf%s", c->id, suffixes[from]);
-	snprintf(b, sizeof(b), "%s.conf%s", c->id, suffixes[to]);
+	snprintf(a, sizeof(a), "%s.conf%s", c->id, vzconf_suffixes[from]);
+	snprintf(b, sizeof(b), "%s.conf%s", c->id, vzconf_suffixes[to]);
 	have = look(&v, c->id);
 	if (have & 1u << from) {
 		if (have & forbid) {

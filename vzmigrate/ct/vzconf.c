@@ -23,6 +23,8 @@
 #define VZ_CONF "/etc/vz/vz.conf"
 #define DEFAULT_DUMPDIR "/vz/dump"
 
+const char *const vzconf_suffixes[3] = { "", VZCONF_BLOCKED, VZCONF_MIGRATED };
+
 const char *const vzconf_actions[] = { "start",	 "stop",     "mount",
 				       "umount", "premount", "postumount",
 				       NULL };

@@ -16,6 +16,9 @@
 #define VZCONF_MIGRATED ".migrated"
 #define VZCONF_SESSION ".migrated.session"
 
+/* "", VZCONF_BLOCKED, VZCONF_MIGRATED: behind CTID.conf, by enum ct_mark. */
+extern const char *const vzconf_suffixes[3];
+
 extern const char *const vzconf_actions[]; /* "start", ...; NULL at the end */
 
 /* The directories of this host, and the values for one container. Owned. */
