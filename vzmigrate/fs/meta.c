@@ -24,9 +24,19 @@
 #include "fs/iflags.h"
 #include "fs/xattr.h"
 
+#define SECOND_NS 1000000000
 #define BTRFS_COMPRESSION "btrfs.compression"
 #define ENC_HEAD 96    /* fixed part of the canonical form, bytes */
 #define ENC_STACK 4096 /* canonical forms up to this are hashed at once */
+
+int64_t
+meta_ctime_latest(const struct statx *stx)
+{
+	int64_t s = stx->stx_ctime.tv_sec, ns = stx->stx_ctime.tv_nsec;
+
+	ns += ns ? 0 : SECOND_NS;
+	return s >= INT64_MAX / SECOND_NS - 1 ? INT64_MAX : s * SECOND_NS + ns;
+}
 
 void
 meta_fini(struct meta *m)

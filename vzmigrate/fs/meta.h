@@ -71,6 +71,11 @@ struct meta_ident {
 	struct meta_time ctime;
 };
 
+/* The latest moment, in nanoseconds, that the ctime of `stx` may stand for:
+ * some file systems keep whole seconds (ext4 with inodes of 128 bytes, as old
+ * ones have). INT64_MAX where there is no such number. */
+int64_t meta_ctime_latest(const struct statx *stx);
+
 void meta_fini(struct meta *m);
 
 /* A copy with xattrs of its own; the link target is not copied (NULL). 0 or

@@ -10,10 +10,10 @@
 #include <time.h>
 
 #include "base/buf.h"
+#include "fs/meta.h"
 
 #define LANE_MAX ((size_t)64 << 30)
 #define YOUNG_NS 100000000 /* far more than a tick of the kernel's clock */
-#define SECOND_NS 1000000000
 
 struct item {
 	uint64_t ino;
@@ -77,14 +77,8 @@ proofcache_note(struct proofcache *c, unsigned lane, const struct statx *stx,
 		const struct digest *d, struct err *e)
 {
 	struct item it = { stx->stx_ino, ctime_of(stx), *d };
-	int64_t young = YOUNG_NS;
 
-	/* Some file systems keep whole seconds: ext4 with inodes of 128
-	 * bytes, as old ones have. */
-	if (stx->stx_ctime.tv_nsec == 0) {
-		young += SECOND_NS;
-	}
-	if (it.ctime_ns > c->begun_ns - young) {
+	if (meta_ctime_latest(stx) > c->begun_ns - YOUNG_NS) {
 		return 0;
 	}
 	return buf_append(&c->lane[lane], &it, sizeof(it), e);

@@ -28,8 +28,6 @@
  * pass begins, syncfs besides, without being lost. (Other writes are waited
  * for: send_file.c, await_writers.) */
 #define MARGIN_NS 1000000000
-/* Where times are whole seconds: ext4 with inodes of 128 bytes. */
-#define COARSE_NS 1000000000
 
 #define MAGIC_EXT 0xef53
 #define MAGIC_XFS 0x58465342
@@ -98,12 +96,7 @@ send_update_end(struct pass *p)
 bool
 send_update_suspect(const struct pass *p, const struct statx *stx)
 {
-	int64_t s = stx->stx_ctime.tv_sec, ns = stx->stx_ctime.tv_nsec;
-
-	/* At most so late it was. */
-	ns += ns ? 0 : COARSE_NS;
-	return s >= INT64_MAX / 1000000000 - 1 ||
-	       s * 1000000000 + ns >= p->suspect_from;
+	return meta_ctime_latest(stx) >= p->suspect_from;
 }
 
 /* ---- entries ---- */
