@@ -193,9 +193,9 @@ static void
 set_share(struct tuner *t, const struct tuner_in *in)
 {
 	if (t->step != 1) {
-		t->share = TUNER_SHARES;
-	} else if (in->blocked < SHARE_LESS && in->idle < IDLE_SPARE &&
-		   t->share > 1) {
+		return; /* all of them, since go_to */
+	}
+	if (in->blocked < SHARE_LESS && in->idle < IDLE_SPARE && t->share > 1) {
 		t->share--;
 	} else if (in->blocked > SHARE_MORE && t->share < TUNER_SHARES) {
 		t->share++;
@@ -245,14 +245,15 @@ int
 tuner_slice(struct tuner *t, const struct tuner_in *in)
 {
 	double rate, wire;
+	bool first;
 
 	if (in->us <= 0) {
 		return tuner_level(t);
 	}
+	first = t->now_us == 0;
 	t->now_us += in->us;
-	if (!t->begun) {
+	if (first) {
 		/* It filled buffers, which are faster than the link. */
-		t->begun = true;
 		return tuner_level(t);
 	}
 	rate = (double)in->raw * 1e6 / (double)in->us;

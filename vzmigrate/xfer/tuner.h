@@ -49,7 +49,6 @@ struct tuner {
 	unsigned step;	/* into the levels; 0: off */
 	unsigned share; /* of the frames, in TUNER_SHARES; below that only at
 			   the lowest level */
-	bool begun;	/* a slice was seen */
 	unsigned from;	/* during a trial: the step before */
 	bool trial;
 	int64_t now_us;	  /* sum of the slices */
