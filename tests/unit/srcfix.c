@@ -332,11 +332,12 @@ send_tree(int rootfd, struct link *l, const struct digest_key *key,
 }
 
 int
-send_survey(int rootfd, const struct send_opts *o, struct send_survey *s,
-	    struct err *e)
+send_survey(int rootfd, const struct send_opts *o, const struct fsprobe *there,
+	    struct send_survey *s, struct err *e)
 {
 	(void)rootfd;
 	(void)o;
+	(void)there;
 	(void)e;
 	*s = (struct send_survey){ .bytes = 5, .entries = 2, .inodes = 2 };
 	return 0;
@@ -556,6 +557,9 @@ act(int method, const uint8_t *body, size_t len, char file[300], int trick,
 		snprintf(file, 300, "%s", session_file(o.session));
 		msg_open_fini(&o);
 		put_open(n, read_state(file));
+		return 0;
+	case MSG_FSPROBE:
+		put_check(n, 0);
 		return 0;
 	case MSG_CHECK:
 		put_check(n, trick);

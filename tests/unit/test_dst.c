@@ -342,6 +342,23 @@ put_files(struct agent *a, struct err *e)
 }
 
 static int
+do_fsprobe(struct agent *a, struct msg_check_reply *out, struct err *e)
+{
+	struct buf b, r;
+	int rc;
+
+	buf_init(&b, MSG_BODY_MAX);
+	buf_init(&r, MSG_BODY_MAX);
+	rc = call(a, MSG_FSPROBE, &b, &r, e);
+	if (rc == 0) {
+		rc = msg_get_check_reply(r.data, r.len, out, e);
+	}
+	buf_fini(&b);
+	buf_fini(&r);
+	return rc;
+}
+
+static int
 do_check(struct agent *a, uint64_t bytes, struct msg_check_reply *out,
 	 struct err *e)
 {
@@ -715,6 +732,7 @@ test_whole(void **state)
 	struct err e = { 0 };
 	bool retired = false;
 	struct msg_check_reply r = { 0 };
+	uint32_t caps;
 	int st;
 
 	(void)state;
@@ -724,9 +742,15 @@ test_whole(void **state)
 	need(do_open(&a, NULL, &st, &e), &e, "OPEN");
 	assert_int_equal(st, MSG_DST_NONE);
 	assert_int_equal(a.epoch, 1);
+	need(do_fsprobe(&a, &r, &e), &e, "FSPROBE");
+	assert_int_equal(r.findings.n, 0);
+	caps = r.fs.caps;
+	assert_true(caps & FSPROBE_OWNER);
+	msg_check_reply_fini(&r);
 	need(do_check(&a, 1000, &r, &e), &e, "CHECK");
 	assert_int_equal(r.findings.n, 0);
 	assert_true(r.fs.bytes_free > 0);
+	assert_int_equal(r.fs.caps, caps);
 	msg_check_reply_fini(&r);
 	need(go_forward(&a, &retired, &e), &e, "all");
 	assert_false(finish(&a));

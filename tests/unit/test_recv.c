@@ -779,6 +779,78 @@ test_read_back(void **state)
 	recv_free(r);
 }
 
+static void
+set_attr(int dirfd, const char *name, const char *attr)
+{
+	int fd = openat(dirfd, name, O_RDONLY);
+
+	assert_int_equal(fsetxattr(fd, attr, "1", 1, 0), 0);
+	close(fd);
+}
+
+static void
+remove_attr(int dirfd, const char *name, const char *attr)
+{
+	int fd = openat(dirfd, name, O_RDONLY);
+
+	assert_int_equal(fremovexattr(fd, attr), 0);
+	close(fd);
+}
+
+/* Counted as syncs are. */
+static unsigned lists;
+
+ssize_t
+flistxattr(int fd, char *list, size_t size)
+{
+	__atomic_add_fetch(&lists, 1, __ATOMIC_RELAXED);
+	return syscall(SYS_flistxattr, fd, list, size);
+}
+
+/* A file that is made is read back at once, and the proof opens it no more;
+ * but if anything has become of it since, it does. */
+static void
+test_read_back_at_once(void **state)
+{
+	struct dirs *d = *state;
+	struct receiver *r = start(d, d->old);
+	struct meta m = meta_of(FS_REG, 4);
+	struct msg_proof p, q;
+	struct batch *b;
+
+	lists = 0;
+	small_pass(r, 50);
+	assert_in_range(lists, 50, 52);
+	lists = 0;
+	assert_int_equal(recv_proof(r, &p, NULL), 0);
+	assert_in_range(lists, 0, 1); /* the root's */
+	assert_int_equal(p.entries, 51);
+	set_attr(d->old, "f7", "user.vzm");
+	assert_int_equal(recv_proof(r, &q, NULL), 0);
+	assert_false(digest_eq(&p.sum, &q.sum));
+	remove_attr(d->old, "f7", "user.vzm");
+	assert_int_equal(recv_proof(r, &q, NULL), 0);
+	assert_true(digest_eq(&p.sum, &q.sum));
+	/* The client's own order, however soon it comes. */
+	assert_int_equal(recv_update(r, NULL), 0);
+	b = batch_new();
+	m.flags = FS_NODUMP_FL;
+	assert_true(tree_put_meta(&b->body, 0, false, 0, "f8", 2, &m));
+	assert_int_equal(batch_send(b, r, NULL), 0);
+	finish(r);
+	assert_int_equal(recv_proof(r, &q, NULL), 0);
+	assert_false(digest_eq(&p.sum, &q.sum));
+	m.flags = 0;
+	assert_int_equal(recv_update(r, NULL), 0);
+	b = batch_new();
+	assert_true(tree_put_meta(&b->body, 0, false, 0, "f8", 2, &m));
+	assert_int_equal(batch_send(b, r, NULL), 0);
+	finish(r);
+	assert_int_equal(recv_proof(r, &q, NULL), 0);
+	assert_true(digest_eq(&p.sum, &q.sum));
+	recv_free(r);
+}
+
 /* ---- what a hostile client may send ---- */
 
 struct bad {
@@ -1100,6 +1172,7 @@ main(void)
 		T(test_split_group),
 		T(test_sync),
 		T(test_read_back),
+		T(test_read_back_at_once),
 		T(test_surplus_chunk),
 		cmocka_unit_test(test_blocktab),
 		cmocka_unit_test(test_proofcache),

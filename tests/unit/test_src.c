@@ -254,10 +254,11 @@ test_refusals(void **state)
 		enum msg_method method;
 		bool moves;
 	} v[] = {
-		{ MSG_OPEN, false },	  { MSG_CHECK, false },
-		{ MSG_RESERVE, false },	  { MSG_PASS_BEGIN, false },
-		{ MSG_PASS_END, false },  { MSG_SYNC, false },
-		{ MSG_TAKE_OVER, false }, { MSG_FINISH, true },
+		{ MSG_OPEN, false },	   { MSG_FSPROBE, false },
+		{ MSG_CHECK, false },	   { MSG_RESERVE, false },
+		{ MSG_PASS_BEGIN, false }, { MSG_PASS_END, false },
+		{ MSG_SYNC, false },	   { MSG_TAKE_OVER, false },
+		{ MSG_FINISH, true },
 	};
 
 	(void)state;
@@ -288,9 +289,9 @@ static void
 test_deaths(void **state)
 {
 	static const enum msg_method v[] = {
-		MSG_HELLO,   MSG_OPEN,	     MSG_CHECK,
-		MSG_RESERVE, MSG_PASS_BEGIN, MSG_PASS_END,
-		MSG_SYNC,    MSG_TAKE_OVER,  MSG_FINISH,
+		MSG_HELLO,     MSG_OPEN,       MSG_FSPROBE,  MSG_CHECK,
+		MSG_RESERVE,   MSG_PASS_BEGIN, MSG_PASS_END, MSG_SYNC,
+		MSG_TAKE_OVER, MSG_FINISH,
 	};
 
 	(void)state;

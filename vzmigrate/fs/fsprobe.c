@@ -86,23 +86,33 @@ static const struct {
 /* Types by statfs f_type, with the most links that an inode may have
  * (ext4: EXT4_LINK_MAX; xfs: XFS_MAXLINK; btrfs: BTRFS_LINK_MAX is u32 but a
  * directory's names of one inode are limited by its leaf, and extended refs
- * lift that to 65535 in one directory). */
+ * lift that to 65535 in one directory), and what its inodes' flags can be (the
+ * file systems' fileattr_set in Linux 6.18). */
 static const struct {
 	uint32_t magic;
 	const char *name;
 	uint64_t link_max;
+	uint32_t flags; /* of FSPROBE_FLAGS */
 } types[] = {
-	{ EXT4_SUPER_MAGIC, "ext4", 65000 },
-	{ XFS_MAGIC, "xfs", INT32_MAX },
-	{ BTRFS_SUPER_MAGIC, "btrfs", 65535 },
-	{ TMPFS_MAGIC, "tmpfs", UINT64_MAX },
-	{ OVERLAYFS_SUPER_MAGIC, "overlay", UINT64_MAX },
-	{ 0x2fc12fc1, "zfs", UINT64_MAX },
-	{ NFS_SUPER_MAGIC, "nfs", UINT64_MAX },
-	{ F2FS_SUPER_MAGIC, "f2fs", UINT64_MAX },
-	{ 0x65735546, "fuse", UINT64_MAX },
-	{ 0x858458f6, "ramfs", UINT64_MAX },
+	{ EXT4_SUPER_MAGIC, "ext4", 65000, FSPROBE_FLAGS & ~FSPROBE_FLAG_C },
+	{ XFS_MAGIC, "xfs", INT32_MAX,
+	  FSPROBE_FLAG_IA | FSPROBE_FLAG_S | FSPROBE_FLAG_NODUMP |
+		  FSPROBE_FLAG_NOATIME | FSPROBE_FLAG_P | FSPROBE_PROJID },
+	{ BTRFS_SUPER_MAGIC, "btrfs", 65535,
+	  FSPROBE_FLAG_IA | FSPROBE_FLAG_S | FSPROBE_FLAG_NODUMP |
+		  FSPROBE_FLAG_NOATIME | FSPROBE_FLAG_D | FSPROBE_FLAG_COMPR |
+		  FSPROBE_FLAG_C },
+	{ TMPFS_MAGIC, "tmpfs", UINT64_MAX,
+	  FSPROBE_FLAG_IA | FSPROBE_FLAG_NODUMP | FSPROBE_FLAG_NOATIME },
+	{ OVERLAYFS_SUPER_MAGIC, "overlay", UINT64_MAX, FSPROBE_FLAGS },
+	{ 0x2fc12fc1, "zfs", UINT64_MAX, FSPROBE_FLAGS },
+	{ NFS_SUPER_MAGIC, "nfs", UINT64_MAX, FSPROBE_FLAGS },
+	{ F2FS_SUPER_MAGIC, "f2fs", UINT64_MAX, FSPROBE_FLAGS },
+	{ 0x65735546, "fuse", UINT64_MAX, FSPROBE_FLAGS },
+	{ 0x858458f6, "ramfs", UINT64_MAX, FSPROBE_FLAGS },
 };
+
+#define TYPES (sizeof(types) / sizeof(types[0]))
 
 static bool
 try_xattr(int fd, const char *name, const void *v, size_t len)
@@ -274,11 +284,23 @@ try_dir(int dir)
 	return caps;
 }
 
+/* Its row in `types`, or TYPES. */
+static size_t
+type_of(const struct statfs *sf)
+{
+	size_t i = 0;
+
+	while (i < TYPES && types[i].magic != (uint32_t)sf->f_type) {
+		i++;
+	}
+	return i;
+}
+
 static void
 fill_sizes(int fd, struct fsprobe *p)
 {
 	struct statfs sf;
-	size_t i, n = sizeof(types) / sizeof(types[0]);
+	size_t i;
 
 	p->link_max = UINT64_MAX;
 	if (fstatfs(fd, &sf) < 0) {
@@ -289,10 +311,8 @@ fill_sizes(int fd, struct fsprobe *p)
 				? (uint64_t)sf.f_bfree * (uint64_t)sf.f_bsize
 				: UINT64_MAX;
 	p->inodes_free = sf.f_files ? (uint64_t)sf.f_ffree : UINT64_MAX;
-	for (i = 0; i < n && types[i].magic != (uint32_t)sf.f_type; i++) {
-		;
-	}
-	if (i < n) {
+	i = type_of(&sf);
+	if (i < TYPES) {
 		snprintf(p->type, sizeof(p->type), "%s", types[i].name);
 		p->link_max = types[i].link_max;
 	} else {
@@ -344,6 +364,15 @@ fsprobe_run(int dirfd, struct fsprobe *p, struct err *e)
 		rc = err_wrap(e, "cannot remove the scratch directory");
 	}
 	return rc;
+}
+
+uint32_t
+fsprobe_possible(int fd)
+{
+	struct statfs sf;
+	size_t i = fstatfs(fd, &sf) < 0 ? TYPES : type_of(&sf);
+
+	return i < TYPES ? types[i].flags : FSPROBE_FLAGS;
 }
 
 uint32_t

@@ -54,6 +54,22 @@ enum fsprobe_cap {
 	(FSPROBE_FLAG_C | FSPROBE_FLAG_COMPR | FSPROBE_FLAG_T | \
 	 FSPROBE_FLAG_SU | FSPROBE_FLAG_NOTAIL)
 
+/* What only the inode itself tells, and not its statx: extended attributes,
+ * and flags with the project id. */
+#define FSPROBE_XATTRS                                                         \
+	(FSPROBE_XATTR_USER | FSPROBE_XATTR_TRUSTED | FSPROBE_XATTR_SECURITY | \
+	 FSPROBE_CAPABILITY | FSPROBE_ACL)
+#define FSPROBE_FLAGS                                                  \
+	(FSPROBE_FLAG_IA | FSPROBE_FLAG_C | FSPROBE_FLAG_S |           \
+	 FSPROBE_FLAG_COMPR | FSPROBE_FLAG_D | FSPROBE_FLAG_T |        \
+	 FSPROBE_FLAG_SU | FSPROBE_FLAG_J | FSPROBE_FLAG_NOTAIL |      \
+	 FSPROBE_FLAG_P | FSPROBE_FLAG_NODUMP | FSPROBE_FLAG_NOATIME | \
+	 FSPROBE_PROJID)
+
+/* The largest value of an extended attribute that the kernel takes, in bytes
+ * (linux/limits.h). */
+#define FSPROBE_XATTR_SIZE (64u << 10)
+
 /* The FS_*_FL bits that are left out on a file system with `caps`. */
 uint32_t fsprobe_hints_lost(uint32_t caps);
 
@@ -73,6 +89,11 @@ struct fsprobe {
  * also when most things are refused; E_SYSTEM when nothing can be created
  * there (read-only, full), E_NOSPACE. */
 int fsprobe_run(int dirfd, struct fsprobe *p, struct err *e);
+
+/* Those of FSPROBE_FLAGS that an inode on the file system of `fd` can need at
+ * all, by the type of that file system: all of them for one that is not known.
+ */
+uint32_t fsprobe_possible(int fd);
 
 /* The bits that these inode flags (META_FLAGS) need. */
 uint32_t fsprobe_flag_caps(uint32_t flags);

@@ -30,6 +30,13 @@
 #define ENC_STACK 4096 /* canonical forms up to this are hashed at once */
 
 int64_t
+meta_ctime(const struct statx *stx)
+{
+	return stx->stx_ctime.tv_sec * (int64_t)SECOND_NS +
+	       stx->stx_ctime.tv_nsec;
+}
+
+int64_t
 meta_ctime_latest(const struct statx *stx)
 {
 	int64_t s = stx->stx_ctime.tv_sec, ns = stx->stx_ctime.tv_nsec;
@@ -171,6 +178,20 @@ refuse_locked(const struct statx *stx, struct err *e)
 				 fixed ? "it is immutable"
 				       : "it is append-only")
 		       : 0;
+}
+
+int
+meta_of_stat(const struct statx *stx, struct meta *m, struct err *e)
+{
+	memset(m, 0, sizeof(*m));
+	from_statx(stx, m, NULL);
+	if (m->type == FS_REG || m->type == FS_DIR) {
+		return 0;
+	}
+	if (m->type == FS_LNK) {
+		m->size = m->target_len = (size_t)stx->stx_size;
+	}
+	return refuse_locked(stx, e);
 }
 
 /* Without one. The text of an error does not name the object yet. */

@@ -71,6 +71,9 @@ struct meta_ident {
 	struct meta_time ctime;
 };
 
+/* The ctime of `stx` in nanoseconds, as it is told. */
+int64_t meta_ctime(const struct statx *stx);
+
 /* The latest moment, in nanoseconds, that the ctime of `stx` may stand for:
  * some file systems keep whole seconds (ext4 with inodes of 128 bytes, as old
  * ones have). INT64_MAX where there is no such number. */
@@ -96,6 +99,13 @@ int meta_copy(struct meta *to, const struct meta *from, struct err *e);
  */
 int meta_read(int dirfd, const char *name, int fd, const struct statx *stx,
 	      struct meta *m, struct meta_ident *id, struct err *e);
+
+/*
+ * What `stx` alone tells: flags, project id and extended attributes stay
+ * empty, and of a link only the target's length is known (target is NULL).
+ * Nothing to be freed. 0, or E_UNSUPPORTED as meta_read.
+ */
+int meta_of_stat(const struct statx *stx, struct meta *m, struct err *e);
 
 /* How strict a run is with what the file system cannot hold. */
 enum meta_policy {

@@ -191,6 +191,21 @@ pack_one(const struct target *t, const char *name, struct buf *out,
 	return 0;
 }
 
+bool
+xattr_some(int dirfd, const char *name)
+{
+	char path[32 + NAME_MAX + 1];
+	int n = snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dirfd,
+			 name);
+	ssize_t got;
+
+	if (n < 0 || (size_t)n >= sizeof(path)) {
+		return true;
+	}
+	got = llistxattr(path, NULL, 0);
+	return got > 0 || (got < 0 && errno != EOPNOTSUPP && errno != ENOSYS);
+}
+
 int
 xattr_read(int fd, int is_path, uint8_t **packed, size_t *len, struct err *e)
 {

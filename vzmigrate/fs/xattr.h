@@ -6,6 +6,7 @@
 #ifndef FS_XATTR_H
 #define FS_XATTR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,13 @@
  */
 int xattr_read(int fd, int is_path, uint8_t **packed, size_t *len,
 	       struct err *e);
+
+/*
+ * Whether xattr_read of `name` in `dirfd` (not followed) may find any, without
+ * opening it: false only where the kernel says that there are none. Needs
+ * /proc; without it says true.
+ */
+bool xattr_some(int dirfd, const char *name);
 
 /*
  * Make the inode have exactly these: others are removed, those that differ

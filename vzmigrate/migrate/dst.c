@@ -152,6 +152,26 @@ do_check(struct dst *d, const uint8_t *body, size_t len, struct enc *n,
 }
 
 static int
+do_fsprobe(struct dst *d, const uint8_t *body, size_t len, struct enc *n,
+	   struct err *e)
+{
+	struct msg_check_reply r = { 0 };
+	int rc;
+
+	(void)body;
+	if (len != 0) {
+		return err_set(e, E_PROTOCOL, "FSPROBE with a body");
+	}
+	rc = dst_place_again(d, e);
+	if (rc == 0) {
+		dst_fsprobe(d, &r);
+		msg_put_check_reply(n, &r);
+	}
+	msg_check_reply_fini(&r);
+	return rc;
+}
+
+static int
 do_reserve(struct dst *d, const uint8_t *body, size_t len, struct enc *n,
 	   struct err *e)
 {
@@ -303,6 +323,7 @@ static int (*const methods[])(struct dst *, const uint8_t *, size_t,
 	[MSG_NEVER] = do_never,
 	[MSG_ABORT] = do_abort,
 	[MSG_FINISH] = do_finish,
+	[MSG_FSPROBE] = do_fsprobe,
 };
 
 int

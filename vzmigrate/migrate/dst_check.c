@@ -139,8 +139,10 @@ check_caps(struct dst *d, const struct msg_check *m, const struct fsprobe *p,
 	}
 }
 
-static void
-check_fs(struct dst *d, const struct msg_check *m, struct msg_check_reply *r)
+/* The descriptor of the directory that the staging area will be in, or a
+ * negative error, which is a finding. */
+static int
+probe(struct dst *d, struct msg_check_reply *r)
 {
 	const char *dir = d->p.v[DP_PLACE_STAGE_DIR];
 	struct err e = { 0 };
@@ -154,6 +156,24 @@ check_fs(struct dst *d, const struct msg_check *m, struct msg_check_reply *r)
 		ct_finding_add(&r->findings,
 			       rc == E_NOSPACE ? E_NOSPACE : E_COPY, false,
 			       "nothing can be written to %s: %s", dir, e.text);
+		return rc;
+	}
+	return steal_fd(&fd);
+}
+
+void
+dst_fsprobe(struct dst *d, struct msg_check_reply *r)
+{
+	cleanup(close_fd) int fd = probe(d, r);
+}
+
+static void
+check_fs(struct dst *d, const struct msg_check *m, struct msg_check_reply *r)
+{
+	const char *dir = d->p.v[DP_PLACE_STAGE_DIR];
+	cleanup(close_fd) int fd = probe(d, r);
+
+	if (fd < 0) {
 		return;
 	}
 	check_caps(d, m, &r->fs, dir, &r->findings);

@@ -125,6 +125,10 @@ int dst_reserved_by_other(struct dst *d, struct err *e);
 int dst_allowed(struct dst *d, struct err *e);
 
 /* ---- dst_check.c ---- */
+
+/* What the file system can hold. Where nothing can be written that is a
+ * finding, and r->fs is empty. */
+void dst_fsprobe(struct dst *d, struct msg_check_reply *r);
 int dst_check(struct dst *d, const struct msg_check *m,
 	      struct msg_check_reply *r, struct err *e);
 

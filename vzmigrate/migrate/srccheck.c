@@ -198,10 +198,13 @@ check_there(struct src *m, const struct send_survey *s, struct ct_findings *f,
 	return 0;
 }
 
+/* With what the file system there can hold, so that no file here is opened to
+ * find out what makes no difference. */
 static int
 survey(struct src *m, struct send_survey *s, struct err *e)
 {
 	struct send_opts o = { .stop = m->env->stop };
+	struct msg_check_reply there = { 0 };
 	cleanup(close_fd) int rootfd =
 		beneath_open_tame(m->ct.tree, &o.tame, e);
 	int rc;
@@ -209,7 +212,12 @@ survey(struct src *m, struct send_survey *s, struct err *e)
 	if (rootfd < 0) {
 		return rootfd;
 	}
-	rc = send_survey(rootfd, &o, s, e);
+	rc = srcconn_fsprobe(m->env->conn, &there, e);
+	if (rc < 0) {
+		return rc;
+	}
+	rc = send_survey(rootfd, &o, &there.fs, s, e);
+	msg_check_reply_fini(&there);
 	if (rc < 0) {
 		return rc;
 	}

@@ -374,20 +374,36 @@ srcconn_put_file(struct srcconn *c, const struct ct_file *f, struct err *e)
 	return exchange_call(c, &x, MSG_PUT_FILE, false, c->o.reply_ms, e);
 }
 
+static int
+call_check(struct srcconn *c, struct exchange *x, enum msg_method method,
+	   struct msg_check_reply *r, struct err *e)
+{
+	int rc = exchange_call(c, x, method, true, c->o.reply_ms, e);
+
+	return rc < 0 ? rc
+		      : decoded(c,
+				msg_get_check_reply(x->reply.data, x->reply.len,
+						    r, e),
+				e);
+}
+
+int
+srcconn_fsprobe(struct srcconn *c, struct msg_check_reply *r, struct err *e)
+{
+	cleanup(exchange_fini) struct exchange x;
+
+	exchange_init(&x, e);
+	return call_check(c, &x, MSG_FSPROBE, r, e);
+}
+
 int
 srcconn_check(struct srcconn *c, const struct msg_check *m,
 	      struct msg_check_reply *r, struct err *e)
 {
 	cleanup(exchange_fini) struct exchange x;
-	int rc;
 
 	msg_put_check(exchange_init(&x, e), m);
-	rc = exchange_call(c, &x, MSG_CHECK, true, c->o.reply_ms, e);
-	return rc < 0 ? rc
-		      : decoded(c,
-				msg_get_check_reply(x.reply.data, x.reply.len,
-						    r, e),
-				e);
+	return call_check(c, &x, MSG_CHECK, r, e);
 }
 
 int

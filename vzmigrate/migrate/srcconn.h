@@ -97,6 +97,8 @@ void srcconn_shield(struct srcconn *c, bool on);
 int srcconn_open_session(struct srcconn *c, const struct msg_open *m,
 			 struct msg_open_reply *r, struct err *e);
 int srcconn_put_file(struct srcconn *c, const struct ct_file *f, struct err *e);
+int srcconn_fsprobe(struct srcconn *c, struct msg_check_reply *r,
+		    struct err *e);
 int srcconn_check(struct srcconn *c, const struct msg_check *m,
 		  struct msg_check_reply *r, struct err *e);
 /* RESERVE, SYNC: nothing in either direction. */

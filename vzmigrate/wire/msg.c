@@ -693,6 +693,7 @@ msg_method_name(unsigned method)
 		[MSG_ABORT] = "abort",
 		[MSG_FINISH] = "finish",
 		[MSG_SINK] = "sink",
+		[MSG_FSPROBE] = "fsprobe",
 		[MSG_STREAM_OPEN] = "stream-open",
 		[MSG_STREAM_END] = "stream-end",
 		[MSG_JOIN] = "join",

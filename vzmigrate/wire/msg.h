@@ -42,6 +42,8 @@ enum msg_method {
 	MSG_FINISH = 13,    /* -; state. The client knows; end the session */
 	MSG_SINK = 14,	    /* -; sink. What SINK frames have cost so far; no
 			       session is needed */
+	MSG_FSPROBE = 15,   /* -; check_reply. What the file system can hold,
+			       before CHECK */
 	MSG_STREAM_OPEN = 20, /* -; join. A data stream may be added */
 	MSG_STREAM_END = 21,  /* stream_end; stream_end_reply. A data stream has
 				 died: nothing more is taken of it */

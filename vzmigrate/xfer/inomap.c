@@ -207,6 +207,18 @@ inomap_take(struct inomap *m, uint64_t ino, struct inomap_value *v)
 	return found;
 }
 
+void
+inomap_changed(struct inomap *m, uint64_t ino)
+{
+	struct slot *at;
+	struct shard *s = lock_shard(m, ino, &at);
+
+	if (at && at->ino) {
+		at->v.plain = 0;
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
 size_t
 inomap_count(struct inomap *m)
 {

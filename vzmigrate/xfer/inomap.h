@@ -23,6 +23,10 @@ struct inomap_value {
 	/* Of a file that came in chunks, where later passes may change it in
 	 * place; else NULL. The map owns it. */
 	struct blocktab *blocks;
+	/* When its ctime was this (meta_ctime), it was read back through the
+	 * descriptor that made it: no flags, no project id, no extended
+	 * attributes. 0: it was not, or had some. */
+	int64_t plain;
 };
 
 struct inomap *inomap_new(struct err *e);
@@ -44,6 +48,9 @@ bool inomap_get(struct inomap *m, uint64_t ino, struct inomap_value *v);
 /* As inomap_get, but v->blocks goes to the caller, and the map has none until
  * the next inomap_put. */
 bool inomap_take(struct inomap *m, uint64_t ino, struct inomap_value *v);
+
+/* Its metadata was changed: v->plain becomes 0. */
+void inomap_changed(struct inomap *m, uint64_t ino);
 
 size_t inomap_count(struct inomap *m);
 

@@ -65,18 +65,11 @@ proofcache_free(struct proofcache *c)
 	free(c);
 }
 
-static int64_t
-ctime_of(const struct statx *stx)
-{
-	return stx->stx_ctime.tv_sec * (int64_t)1000000000 +
-	       stx->stx_ctime.tv_nsec;
-}
-
 int
 proofcache_note(struct proofcache *c, unsigned lane, const struct statx *stx,
 		const struct digest *d, struct err *e)
 {
-	struct item it = { stx->stx_ino, ctime_of(stx), *d };
+	struct item it = { stx->stx_ino, meta_ctime(stx), *d };
 
 	if (meta_ctime_latest(stx) > c->begun_ns - YOUNG_NS) {
 		return 0;
@@ -129,7 +122,7 @@ proofcache_get(const struct proofcache *c, const struct statx *stx,
 {
 	const struct item *it = c->cap ? find(c, stx->stx_ino) : NULL;
 
-	if (!it || it->ino != stx->stx_ino || it->ctime_ns != ctime_of(stx)) {
+	if (!it || it->ino != stx->stx_ino || it->ctime_ns != meta_ctime(stx)) {
 		return false;
 	}
 	*d = it->d;

@@ -155,6 +155,32 @@ write_pieces(struct receiver *r, int fd, const struct tree_record *rec,
 	return 0;
 }
 
+/*
+ * What was made of it is read back here and now, while it is open: the proof
+ * then only needs to see that its ctime is still the same. Whatever is not
+ * plain is read back then. Where ctimes are whole seconds they tell too little.
+ */
+static int
+note_fresh(struct receiver *r, int fd, struct inomap_value *v, struct err *e)
+{
+	struct statx stx;
+	struct meta m;
+	int rc;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &stx) < 0) {
+		return err_sys(e, errno, "cannot stat what was written");
+	}
+	rc = meta_read(-1, "", fd, &stx, &m, NULL, e);
+	if (rc < 0) {
+		return rc;
+	}
+	if (stx.stx_ctime.tv_nsec && !m.flags && !m.projid && !m.xattrs_len) {
+		v->plain = meta_ctime(&stx);
+	}
+	meta_fini(&m);
+	return inomap_add(r->inodes, stx.stx_ino, v, NULL, e);
+}
+
 static int
 do_regular(struct receiver *r, int dirfd, const char *name,
 	   const struct tree_record *rec, struct tree_in *in, struct err *e)
@@ -175,12 +201,11 @@ do_regular(struct receiver *r, int dirfd, const char *name,
 	if (rc == 0 && r->policy == META_STRICT && !r->update &&
 	    !rec->meta.flags) {
 		rc = meta_apply_fresh(fd, &rec->meta, &r->fresh, e);
+		rc = rc < 0 ? rc : note_fresh(r, fd, &v, e);
 	} else if (rc == 0) {
 		rc = apply(r, dirfd, rec->dir, name, fd, &rec->meta,
 			   rec->linked, e);
-	}
-	if (rc >= 0) {
-		rc = note_inode(r, dirfd, name, fd, &v, e);
+		rc = rc < 0 ? rc : note_inode(r, dirfd, name, fd, &v, e);
 	}
 	/* A delayed write's ENOSPC or EIO may come only now (D4). */
 	if (rc == 0 && close(steal_fd(&fd)) < 0) {
@@ -260,8 +285,8 @@ do_remove(struct recv_worker *w, const struct tree_record *rec, struct err *e)
 	return dirtab_displace(dirfd, name, e);
 }
 
-/* The inode must be of the group that the record says, or whoever sent it
- * knows another tree than this one. */
+/* The inode is about to be changed. It must be of the group that the record
+ * says, or whoever sent it knows another tree than this one. */
 static int
 check_group(struct receiver *r, int dirfd, const char *name,
 	    const struct tree_record *rec, struct err *e)
@@ -272,6 +297,7 @@ check_group(struct receiver *r, int dirfd, const char *name,
 
 	if (rc == 0) {
 		inomap_get(r->inodes, st.st_ino, &v);
+		inomap_changed(r->inodes, st.st_ino);
 	}
 	if (rc == 0 && v.split) {
 		rc = recv_file_split_error(e);

@@ -3,8 +3,9 @@
  * recv_proof: the read-back. Each scan thread has its own sum; they are
  * joined at the end. Groups are counted once through a table of their ids.
  *
- * All names are looked at each time; what was read back before the container
- * was stopped, and has the same ctime still, is not opened again.
+ * All names are looked at each time; what was read back before, and has the
+ * same ctime still, is not opened again: a file without flags and attributes
+ * when it was made, and everything before the container was stopped.
  */
 #include "xfer/recv_proof.h"
 
@@ -28,6 +29,16 @@ struct part {
 	uint64_t entries;
 	struct digest_state *scratch; /* owned */
 	struct buf path;	      /* of the entry at hand */
+};
+
+/* The name at hand; borrowed. */
+struct at {
+	unsigned thread;
+	const char *path;
+	size_t path_len;
+	const struct statx *stx;
+	bool known; /* in the map of inodes, as v */
+	struct inomap_value v;
 };
 
 struct walk {
@@ -96,50 +107,47 @@ sum_inode(struct walk *w, struct part *p, const char *path, size_t path_len,
 }
 
 static int
-sum_entry(struct walk *w, unsigned thread, const char *path, size_t path_len,
-	  const struct meta *m, const struct statx *stx, struct err *e)
+sum_entry(struct walk *w, const struct at *a, const struct meta *m,
+	  struct err *e)
 {
-	struct part *p = &w->part[thread];
-	struct inomap_value v = { 0 };
-	bool known = m->type != FS_DIR &&
-		     inomap_get(w->in->inodes, stx->stx_ino, &v);
+	struct part *p = &w->part[a->thread];
 	const struct digest *content =
-		m->type == FS_REG && known ? &v.content : NULL;
+		m->type == FS_REG && a->known ? &a->v.content : NULL;
 	struct digest d;
-	int rc;
+	int rc = 0;
 
 	if (w->page) {
-		return list_entry(w, p, path, path_len, m, content, e);
+		return list_entry(w, p, a->path, a->path_len, m, content, e);
 	}
-	d = v.group ? proof_group(w->in->key, v.group, m, content, p->scratch)
-		    : proof_name(w->in->key, path, path_len, m, content,
-				 p->scratch);
-	rc = w->in->fill ? proofcache_note(w->in->fill, thread, stx, &d, e) : 0;
-	return rc < 0 ? rc : sum_inode(w, p, path, path_len, v.group, &d, e);
+	d = a->v.group ? proof_group(w->in->key, a->v.group, m, content,
+				     p->scratch)
+		       : proof_name(w->in->key, a->path, a->path_len, m,
+				    content, p->scratch);
+	if (w->in->fill) {
+		rc = proofcache_note(w->in->fill, a->thread, a->stx, &d, e);
+	}
+	return rc < 0 ? rc
+		      : sum_inode(w, p, a->path, a->path_len, a->v.group, &d,
+				  e);
 }
 
 /* An inode that was read back before and is as it was then: 1. */
 static int
-sum_again(struct walk *w, unsigned thread, const char *path, size_t path_len,
-	  const struct statx *stx, struct err *e)
+sum_again(struct walk *w, const struct at *a, struct err *e)
 {
-	struct inomap_value v = { 0 };
 	struct digest d;
 	int rc = 0;
 
 	if (w->page || !w->in->cache ||
-	    !proofcache_get(w->in->cache, stx, &d)) {
+	    !proofcache_get(w->in->cache, a->stx, &d)) {
 		return 0;
 	}
-	if (!S_ISDIR(stx->stx_mode)) {
-		inomap_get(w->in->inodes, stx->stx_ino, &v);
-	}
 	if (w->in->fill) {
-		rc = proofcache_note(w->in->fill, thread, stx, &d, e);
+		rc = proofcache_note(w->in->fill, a->thread, a->stx, &d, e);
 	}
 	if (rc == 0) {
-		rc = sum_inode(w, &w->part[thread], path, path_len, v.group, &d,
-			       e);
+		rc = sum_inode(w, &w->part[a->thread], a->path, a->path_len,
+			       a->v.group, &d, e);
 	}
 	return rc < 0 ? rc : 1;
 }
@@ -162,8 +170,12 @@ static int
 on_dir(struct scan_dir *d, const struct statx *stx, void *arg, struct err *e)
 {
 	struct walk *w = arg;
+	const struct at a = { .thread = d->thread,
+			      .path = d->path,
+			      .path_len = d->path_len,
+			      .stx = stx };
 	struct meta m = { 0 };
-	int rc = sum_again(w, d->thread, d->path, d->path_len, stx, e);
+	int rc = sum_again(w, &a, e);
 
 	if (rc != 0) {
 		return rc < 0 ? name_error(rc, d, "", e) : 0;
@@ -176,7 +188,7 @@ on_dir(struct scan_dir *d, const struct statx *stx, void *arg, struct err *e)
 		rc = losses_restore(w->in->losses, stx->stx_ino, &m, e);
 	}
 	if (rc == 0) {
-		rc = sum_entry(w, d->thread, d->path, d->path_len, &m, stx, e);
+		rc = sum_entry(w, &a, &m, e);
 	}
 	meta_fini(&m);
 	return rc < 0 ? name_error(rc, d, "", e) : 0;
@@ -184,11 +196,17 @@ on_dir(struct scan_dir *d, const struct statx *stx, void *arg, struct err *e)
 
 static int
 read_entry(struct walk *w, struct scan_dir *d, const char *name,
-	   const struct statx *stx, struct meta *m, struct err *e)
+	   const struct at *a, struct meta *m, struct err *e)
 {
+	const struct statx *stx = a->stx;
 	cleanup(close_fd) int fd = -1;
 	int rc = 0;
 
+	/* After a mismatch nothing is taken for granted. */
+	if (a->v.plain && a->v.plain == meta_ctime(stx) && !w->page &&
+	    S_ISREG(stx->stx_mode)) {
+		return meta_of_stat(stx, m, e);
+	}
 	if (S_ISREG(stx->stx_mode)) {
 		/* The staging area is ours alone. */
 		fd = beneath_open_own(d->fd, name, O_RDONLY | O_NOATIME, e);
@@ -222,6 +240,7 @@ on_entry(struct scan_dir *d, const char *name, size_t name_len,
 {
 	struct walk *w = arg;
 	struct part *p = &w->part[d->thread];
+	struct at a = { .thread = d->thread, .stx = stx };
 	struct meta m = { 0 };
 	int rc;
 
@@ -230,14 +249,15 @@ on_entry(struct scan_dir *d, const char *name, size_t name_len,
 	}
 	rc = path_of(p, d, name, name_len, e);
 	if (rc == 0) {
-		rc = sum_again(w, d->thread, (char *)p->path.data, p->path.len,
-			       stx, e);
+		a.path = (char *)p->path.data;
+		a.path_len = p->path.len;
+		a.known = inomap_get(w->in->inodes, stx->stx_ino, &a.v);
+		rc = sum_again(w, &a, e);
 	}
 	if (rc == 0) {
-		rc = read_entry(w, d, name, stx, &m, e);
+		rc = read_entry(w, d, name, &a, &m, e);
 		if (rc == 0) {
-			rc = sum_entry(w, d->thread, (char *)p->path.data,
-				       p->path.len, &m, stx, e);
+			rc = sum_entry(w, &a, &m, e);
 		}
 	}
 	meta_fini(&m);

@@ -105,9 +105,12 @@ struct send_survey {
 	uint32_t xattr_max; /* largest xattr value */
 };
 
-/* Walk the tree's metadata (no content). What vanishes meanwhile is passed
- * over. Blocks. */
-int send_survey(int rootfd, const struct send_opts *o, struct send_survey *s,
+/* Walk the tree's metadata (no content). What `there` can hold anyway is looked
+ * for no further than it costs little, and may be missing in `caps` and
+ * `xattr_max`; NULL: all is looked for. What vanishes meanwhile is passed over.
+ * E_UNSUPPORTED as meta_read. Blocks. */
+int send_survey(int rootfd, const struct send_opts *o,
+		const struct fsprobe *there, struct send_survey *s,
 		struct err *e);
 
 /*

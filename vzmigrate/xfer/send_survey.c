@@ -3,6 +3,12 @@
  * send_survey: what a tree needs of its destination, from its metadata alone:
  * room, inodes, and what its file system must be able to hold. Each scan
  * thread counts for itself.
+ *
+ * To open a file costs more than all else here, and is done only where what it
+ * would show is in question: flags that the one file system can have and the
+ * other cannot hold. Extended attributes are asked for by name. Directories are
+ * open anyway, and looked at in any case; project ids are inherited, so there
+ * they are enough.
  */
 #include "xfer/send.h"
 
@@ -17,6 +23,7 @@
 #include "fs/fsprobe.h"
 #include "fs/meta.h"
 #include "fs/scan.h"
+#include "fs/xattr.h"
 #include "wire/codec.h"
 #include "xfer/inomap.h"
 
@@ -25,6 +32,8 @@
 struct survey {
 	const struct send_opts *o;
 	struct inomap *linked; /* inodes with several names, counted once */
+	bool flags;	       /* files are opened for theirs */
+	bool xattrs;	       /* all are asked for theirs */
 	struct send_survey part[THREADS_MAX];
 };
 
@@ -128,13 +137,36 @@ inode_number(const struct statx *stx)
 	return stx->stx_ino ^ dev * 0x9e3779b97f4a7c15u;
 }
 
+static bool
+worth_opening(const struct survey *v, int dirfd, const char *name,
+	      const struct statx *stx)
+{
+	return (v->flags && S_ISREG(stx->stx_mode)) ||
+	       (v->xattrs && xattr_some(dirfd, name));
+}
+
+static int
+read_inside(const struct survey *v, int dirfd, const char *name, int fd,
+	    const struct statx *stx, struct meta *m, struct err *e)
+{
+	cleanup(close_fd) int own = -1;
+
+	if (fd < 0 && v->o->tame && S_ISREG(stx->stx_mode)) {
+		own = beneath_open_own(dirfd, name, O_RDONLY | O_NOATIME, e);
+		if (own < 0) {
+			return own;
+		}
+		fd = own;
+	}
+	return meta_read(dirfd, name, fd, stx, m, NULL, e);
+}
+
 static int
 look(struct survey *v, struct scan_dir *d, const char *name, int fd,
      const struct statx *stx, struct err *e)
 {
 	struct send_survey *s = &v->part[d->thread];
 	struct inomap_value none = { 0 };
-	cleanup(close_fd) int own = -1;
 	struct meta m = { 0 };
 	int rc = 0;
 
@@ -148,11 +180,11 @@ look(struct survey *v, struct scan_dir *d, const char *name, int fd,
 			return rc == E_EXISTS ? 0 : rc;
 		}
 	}
-	if (fd < 0 && v->o->tame && S_ISREG(stx->stx_mode)) {
-		own = beneath_open_own(d->fd, name, O_RDONLY | O_NOATIME, e);
-		rc = fd = own;
+	if (fd < 0 && !worth_opening(v, d->fd, name, stx)) {
+		rc = meta_of_stat(stx, &m, e);
+	} else {
+		rc = read_inside(v, d->fd, name, fd, stx, &m, e);
 	}
-	rc = rc < 0 ? rc : meta_read(d->fd, name, fd, stx, &m, NULL, e);
 	if (rc == 0) {
 		count(s, stx, &m);
 	}
@@ -204,17 +236,21 @@ join(struct send_survey *to, const struct send_survey *s)
 }
 
 int
-send_survey(int rootfd, const struct send_opts *o, struct send_survey *s,
-	    struct err *e)
+send_survey(int rootfd, const struct send_opts *o, const struct fsprobe *there,
+	    struct send_survey *s, struct err *e)
 {
 	static const struct scan_ops ops = { .on_dir = on_dir,
 					     .on_entry = on_entry,
 					     .on_fault = on_fault };
 	struct scan_opts so = { .threads = o->threads };
 	struct survey v = { .o = o };
+	uint32_t has = there ? there->caps : 0;
 	int rc;
 
 	*s = (struct send_survey){ 0 };
+	v.flags = fsprobe_possible(rootfd) & ~has & ~(uint32_t)FSPROBE_PROJID;
+	v.xattrs = !there || FSPROBE_XATTRS & ~has ||
+		   there->xattr_max < FSPROBE_XATTR_SIZE;
 	v.linked = inomap_new(e);
 	if (!v.linked) {
 		return E_NOMEM;
