@@ -393,14 +393,15 @@ test_agent_replies()
 {
 	meet huge:1 4 'b: a reply of [0-9]+ bytes is too long'
 	meet garbage:2 4 'b: malformed'
-	meet empty:5 6 'b: malformed'
-	meet trailing-reply:5 6 'b: malformed.*1 bytes too many'
-	meet short-reply:8 6 'b: malformed'
-	meet code-positive:5 '6 64 68' 'b: a positive code'
-	meet code-no-text:6 6 'b: failed'
-	meet escape:6 6 'b: .x1b\[2J.x1b\]0;owned.x07.nvzmigrate: moved'
+	meet empty:3 6 'b: malformed'
+	meet empty:6 6 'b: malformed'
+	meet trailing-reply:6 6 'b: malformed.*1 bytes too many'
+	meet short-reply:9 6 'b: malformed'
+	meet code-positive:6 '6 64 68' 'b: a positive code'
+	meet code-no-text:7 6 'b: failed'
+	meet escape:7 6 'b: .x1b\[2J.x1b\]0;owned.x07.nvzmigrate: moved'
 	meet never-asked:3 0
-	meet fault:6 6 'a fault of no code'
+	meet fault:7 6 'a fault of no code'
 }
 
 # What it says of the tree, and of who owns it.
