@@ -133,6 +133,23 @@ test_xfs_to_ext4()
 		"$BIG|$TIMES|^projects/d.*: projid: 4242 in A, 0 in B"
 }
 
+# Project ids are inherited, and looked for on directories only. One that a file
+# has alone is met when it is copied: no less exact, only later.
+test_lone_project_id()
+{
+	local src=/fs/xfs/lone
+	on a mkdir $src
+	on a cp /etc/passwd $src/f
+	on a chattr -p 77 $src/f
+	look_at a $src >"$TEST_TMP/before"
+	assert_exit 68 move b $src:/fs/ext4/lone
+	assert_match 'f: this file system refuses project id 77' "$ERR"
+	untouched a $src "$TEST_TMP/before"
+	nothing_left /fs/ext4/lone
+	assert_exit 0 move --metadata=warn b $src:/fs/ext4/lone
+	assert_match 'warning: .*f: .*gone without' "$ERR"
+}
+
 test_xfs_to_btrfs()
 {
 	across xfs btrfs 'cannot hold: project ids, inherited project ids' \
