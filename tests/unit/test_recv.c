@@ -9,10 +9,12 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -797,6 +799,31 @@ remove_attr(int dirfd, const char *name, const char *attr)
 	close(fd);
 }
 
+/* The name in the text is the file's, and ends where it ends. */
+static void
+test_cannot_write(void **state)
+{
+	struct dirs *d = *state;
+	struct receiver *r = start(d, d->old);
+	struct batch *b = batch_new();
+	struct rlimit was, small;
+	struct err e = { 0 };
+
+	dir_entry(b, 0, 0, "", 0);
+	text(b, 0, "name", "more than two");
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &was), 0);
+	small = was;
+	small.rlim_cur = 2;
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	assert_int_equal(batch_send(b, r, NULL), 0);
+	assert_int_equal(recv_finish(r, &e), E_SYSTEM);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &was), 0);
+	assert_string_equal(e.text,
+			    "name: cannot write name at 2: File too large");
+	recv_free(r);
+}
+
 /* Counted as syncs are. */
 static unsigned lists;
 
@@ -1173,6 +1200,7 @@ main(void)
 		T(test_sync),
 		T(test_read_back),
 		T(test_read_back_at_once),
+		T(test_cannot_write),
 		T(test_surplus_chunk),
 		cmocka_unit_test(test_blocktab),
 		cmocka_unit_test(test_proofcache),

@@ -122,8 +122,9 @@ apply(struct receiver *r, int dirfd, uint32_t dir, const char *name, int fd,
 }
 
 static int
-write_pieces(struct receiver *r, int fd, const struct tree_record *rec,
-	     struct tree_in *in, struct digest *content, struct err *e)
+write_pieces(struct receiver *r, int fd, const char *name,
+	     const struct tree_record *rec, struct tree_in *in,
+	     struct digest *content, struct err *e)
 {
 	uint64_t written = 0, bytes = 0;
 
@@ -138,7 +139,7 @@ write_pieces(struct receiver *r, int fd, const struct tree_record *rec,
 				     "a piece beyond the end of its file");
 		}
 		if (rc == 0) {
-			rc = content_write(fd, data, len, off, rec->name, e);
+			rc = content_write(fd, data, len, off, name, e);
 		}
 		if (rc < 0) {
 			return rc;
@@ -195,7 +196,7 @@ do_regular(struct receiver *r, int dirfd, const char *name,
 		rc = recv_file_early(fd, &rec->meta, r->policy, e);
 	}
 	if (rc == 0) {
-		rc = write_pieces(r, fd, rec, in, &v.content, e);
+		rc = write_pieces(r, fd, name, rec, in, &v.content, e);
 	}
 	/* In pass 1 nothing is inherited yet. */
 	if (rc == 0 && r->policy == META_STRICT && !r->update &&
