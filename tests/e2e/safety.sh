@@ -149,6 +149,22 @@ openvz_hosts()
 	done
 }
 
+# openvz_up - hosts a and b, in directories A and B, with that vzctl.
+openvz_up()
+{
+	hosts_possible || skip "$HOSTS_WHY"
+	openvz_hosts
+	hosts_up tmpfs a b
+	openvz_hosts a b
+	A=$(host_dir a) B=$(host_dir b)
+}
+
+# vz_status HOST CT WORDS - is what vzctl says there.
+vz_status()
+{
+	assert_eq "$3" "$(on "$1" vzctl status "$2" 2>/dev/null)" "status on $1"
+}
+
 # agent_once FAULT - prints a command for --agent whose first process has the
 # fault and whose later ones have none.
 agent_once()

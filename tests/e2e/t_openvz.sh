@@ -15,11 +15,7 @@ UUID=5e1c9a8b-3c1f-4d5e-9f10-0a1b2c3d4e5f
 
 setup_file()
 {
-	hosts_possible || skip "$HOSTS_WHY"
-	openvz_hosts
-	hosts_up tmpfs a b
-	openvz_hosts a b
-	A=$(host_dir a) B=$(host_dir b)
+	openvz_up
 	trust_back
 }
 
@@ -69,12 +65,6 @@ move()
 	assert_exit 0 on "$from" env $TEST_QUICK_ENV vzmigrate "$@" "$to" "$ct"
 }
 
-# status HOST CT WORDS
-status()
-{
-	assert_eq "$3" "$(on "$1" vzctl status "$2" 2>/dev/null)" "status on $1"
-}
-
 life()
 {
 	on "$1" cat "/run/vzctl-standin/$2.life"
@@ -115,8 +105,8 @@ test_stopped_there_and_back()
 	cp -a "$A/etc/vz/conf" "$TEST_TMP/conf"
 	rm -f /tmp/executed-by-vzmigrate
 	move a b 'customer 17'
-	status b 'customer 17' 'CTID 401 exist unmounted down'
-	status a 401 'CTID 401 deleted unmounted down'
+	vz_status b 'customer 17' 'CTID 401 exist unmounted down'
+	vz_status a 401 'CTID 401 deleted unmounted down'
 	treecmp_ok "$TEST_TMP/tree" "$B/vz/private/401"
 	# Its place is this host's; all else is as it was, unread lines too.
 	assert_eq "$(sed '/^VE_ROOT\|^VE_PRIVATE/d' "$TEST_TMP/conf/401.conf")" \
@@ -129,7 +119,7 @@ test_stopped_there_and_back()
 	nothing_left
 	move b a 401
 	treecmp_ok "$TEST_TMP/tree" "$A/vz/private/401"
-	status a 'customer 17' 'CTID 401 exist unmounted down'
+	vz_status a 'customer 17' 'CTID 401 exist unmounted down'
 	assert_eq '' "$(found b 401 customer)"
 	assert_no_file /tmp/executed-by-vzmigrate
 	rm "$A/etc/vz/names/customer 17" "$A"/etc/vz/conf/401.*
@@ -155,16 +145,16 @@ running_there_and_back()
 	on a vzctl start web >/dev/null
 	first=$(life a 402)
 	move a b web
-	status b 402 'CTID 402 exist mounted running'
-	status a 402 'CTID 402 deleted unmounted down'
+	vz_status b 402 'CTID 402 exist mounted running'
+	vz_status a 402 'CTID 402 deleted unmounted down'
 	assert_eq 'premount 402 mount 402 umount 402 postumount 402' \
 		"$(on a cat /run/scripts | xargs)"
 	assert_eq 'premount 402 mount 402' "$(on b cat /run/scripts | xargs)"
 	assert_eq 'start stop start' "$(xargs <"$B/vz/private/402/srv/scripts")"
 	[ "$first" != "$(life b 402)" ] || fail "the same life on b"
 	move b a 402
-	status a web 'CTID 402 exist mounted running'
-	status b 402 'CTID 402 deleted unmounted down'
+	vz_status a web 'CTID 402 exist mounted running'
+	vz_status b 402 'CTID 402 deleted unmounted down'
 	assert_eq 'of 402' "$(cat "$A/vz/private/402/srv/note")"
 	nothing_left
 	stop a 402
@@ -186,19 +176,19 @@ suspended_there_and_back()
 	on a vzctl start "$1" >/dev/null
 	first=$(life a "$1")
 	on a vzctl suspend "$1" >/dev/null
-	status a "$1" "CTID $1 exist unmounted down suspended"
+	vz_status a "$1" "CTID $1 exist unmounted down suspended"
 	cp -a "$A/vz/private/$1" "$TEST_TMP/tree.$1"
 	cp -a "$A/vz/dump/Dump.$1" "$TEST_TMP/dump.$1"
 	# It is no less suspended for being left stopped.
 	move a b "$1" --nostart
-	status b "$1" "CTID $1 exist unmounted down suspended"
-	status a "$1" "CTID $1 deleted unmounted down"
+	vz_status b "$1" "CTID $1 exist unmounted down suspended"
+	vz_status a "$1" "CTID $1 deleted unmounted down"
 	treecmp_ok "$TEST_TMP/tree.$1" "$B/vz/private/$1"
 	diff -r "$TEST_TMP/dump.$1" "$B/vz/dump/Dump.$1"
 	assert_no_file "$A/vz/dump/Dump.$1"
 	nothing_left
 	move b a "$1"
-	status a "$1" "CTID $1 exist unmounted down suspended"
+	vz_status a "$1" "CTID $1 exist unmounted down suspended"
 	treecmp_ok "$TEST_TMP/tree.$1" "$A/vz/private/$1"
 	assert_no_file "$B/vz/dump/Dump.$1"
 	on a vzctl resume "$1" >/dev/null
@@ -233,14 +223,14 @@ test_places_that_differ()
 	VE_PRIVATE=/link/private/${VEID}
 	END
 	move a b 405:505
-	status b 505 'CTID 505 exist unmounted down suspended'
+	vz_status b 505 'CTID 505 exist unmounted down suspended'
 	assert_file "$B/store/private/505/srv/note"
 	assert_eq 600 "$(on b stat -c %a /dumps/deep/Dump.505)"
 	assert_no_file "$A/data/ct405"
 	assert_no_file "$A/vz/private/405"
 	assert_eq '' "$(ls "$B/locks")"
 	move b a 505:405
-	status a 405 'CTID 405 exist unmounted down suspended'
+	vz_status a 405 'CTID 405 exist unmounted down suspended'
 	assert_eq '' "$(on b ls /dumps/deep)"
 	on b umount /dumps
 	cp "$TEST_TMP/vz.conf" "$B/etc/vz/vz.conf"
@@ -264,7 +254,7 @@ test_quota()
 	on a vzquota setlimit2 406 -u 1000 500 600 70 80
 	on a vzquota setlimit2 406 -g 33 1 2 3 4
 	move a b 406
-	status b 406 'CTID 406 exist mounted running'
+	vz_status b 406 'CTID 406 exist mounted running'
 	on b vzquota show 406 >"$TEST_TMP/quota"
 	assert_match '^on=1$' "$TEST_TMP/quota"
 	assert_match '^bsoft=1048576$' "$TEST_TMP/quota"
@@ -286,7 +276,7 @@ test_quota()
 	mig 406
 	want 13
 	assert_match 'vzdqload 406 failed with code 4' "$ERR"
-	status a 406 'CTID 406 exist mounted running'
+	vz_status a 406 'CTID 406 exist mounted running'
 	assert_eq '1000 0 500 600 70 80 0 0 33 1 1 2 3 4 0 0' \
 		"$(on a vzquota show 406 | sed -n 's/^ugid://p' | xargs)"
 	nothing_left
@@ -320,8 +310,8 @@ test_openvz7_there_and_back()
 	make7 $u
 	on a vzctl start $u >/dev/null
 	move a b "{${u^^}}"
-	status b $u "VEID $u exist mounted running"
-	status a $u "VEID $u deleted unmounted down"
+	vz_status b $u "VEID $u exist mounted running"
+	vz_status a $u "VEID $u deleted unmounted down"
 	assert_eq "/vz/private/$u/ve.conf" \
 		"$(readlink "$B/etc/vz/conf/$u.conf")"
 	assert_eq '' "$(found a $u seven)"
@@ -329,7 +319,7 @@ test_openvz7_there_and_back()
 	first=$(life b $u)
 	on b vzctl suspend seven >/dev/null
 	move b a seven
-	status a seven "VEID $u exist unmounted suspended"
+	vz_status a seven "VEID $u exist unmounted suspended"
 	on a vzctl start seven >/dev/null
 	assert_eq "$first" "$(life a $u)" "its life"
 	nothing_left
@@ -340,7 +330,7 @@ test_openvz7_there_and_back()
 	want 68
 	assert_match 'layout of OpenVZ 7, which vzctl 4 on the destination' \
 		"$ERR"
-	status a $u "VEID $u exist unmounted down"
+	vz_status a $u "VEID $u exist unmounted down"
 	nothing_left
 	on a vzctl unregister $u >/dev/null
 	rm -rf "$A/vz/private/$u"

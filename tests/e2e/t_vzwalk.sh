@@ -15,20 +15,10 @@ TEST_TIMEOUT=300
 
 setup_file()
 {
-	hosts_possible || skip "$HOSTS_WHY"
-	openvz_hosts
-	hosts_up tmpfs a b
-	openvz_hosts a b
-	A=$(host_dir a) B=$(host_dir b)
+	openvz_up
 	mkdir -p "$B/srv"
 	reference
 	traces
-}
-
-# status HOST CT WORDS
-status()
-{
-	assert_eq "$3" "$(on "$1" vzctl status "$2" 2>/dev/null)" "status on $1"
 }
 
 scenarios()
@@ -55,7 +45,7 @@ fresh()
 
 owned_by()
 {
-	status "$1" "$2" "CTID $2 exist unmounted down suspended"
+	vz_status "$1" "$2" "CTID $2 exist unmounted down suspended"
 	assert_eq 0123456789abcdef "$(cat "$(host_dir "$1")/vz/dump/Dump.$2")"
 	assert_no_file "$(host_dir "$(other "$1")")/vz/dump/Dump.$2"
 	assert_no_file "$(tree_of "$1" "$2")/.vzmigrate-luggage"

@@ -30,6 +30,7 @@
 #include "wire/codec.h"
 #include "wire/frame.h"
 #include "wire/msg.h"
+#include "cases.h"
 
 static pid_t child;
 static int to_agent, from_agent;
@@ -645,7 +646,7 @@ static const struct row {
 	{ "greet-dies", ANY, NULL, g_dies },
 };
 
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
+static const struct cases cases = CASES("evilagent", rows);
 static const struct row *row;
 
 /* ---- handing through ---- */
@@ -832,10 +833,7 @@ main(int argc, char **argv)
 {
 	size_t len;
 
-	if (argc == 2 && strcmp(argv[1], "list") == 0) {
-		for (size_t i = 0; i < ROWS; i++) {
-			puts(rows[i].name);
-		}
+	if (cases_list(&cases, argc, argv)) {
 		return 0;
 	}
 	if (argc < 3) {
@@ -843,14 +841,8 @@ main(int argc, char **argv)
 		return 2;
 	}
 	len = strcspn(argv[1], ":");
-	for (size_t i = 0; i < ROWS; i++) {
-		if (strlen(rows[i].name) == len &&
-		    memcmp(rows[i].name, argv[1], len) == 0) {
-			row = &rows[i];
-		}
-	}
+	row = cases_find(&cases, argv[1], len);
 	if (!row) {
-		fprintf(stderr, "evilagent: no case '%s'\n", argv[1]);
 		return 2;
 	}
 	if (argv[1][len] == ':') {

@@ -39,6 +39,7 @@
 #include "wire/frame.h"
 #include "wire/msg.h"
 #include "wire/tree.h"
+#include "cases.h"
 
 #define WAIT_MS 20000
 
@@ -1654,20 +1655,23 @@ static const struct row {
 	{ "random", c_random },
 };
 
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
+static const struct cases cases = CASES("evilclient", rows);
 
 int
 main(int argc, char **argv)
 {
-	if (argc == 2 && strcmp(argv[1], "list") == 0) {
-		for (size_t i = 0; i < ROWS; i++) {
-			puts(rows[i].name);
-		}
+	const struct row *row;
+
+	if (cases_list(&cases, argc, argv)) {
 		return 0;
 	}
 	if (argc < 6) {
 		fprintf(stderr, "usage: evilclient CASE KIND ID NEW-PLACE "
 				"AGENT [ARG ...]\n");
+		return 2;
+	}
+	row = cases_find(&cases, argv[1], strlen(argv[1]));
+	if (!row) {
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -1676,13 +1680,7 @@ main(int argc, char **argv)
 	place = argv[4];
 	memset(session, 0xe1, sizeof(session));
 	snprintf((char *)session, sizeof(session), "%ld", (long)getpid());
-	for (size_t i = 0; i < ROWS; i++) {
-		if (strcmp(rows[i].name, argv[1]) == 0) {
-			start(argv + 5);
-			rows[i].run();
-			return finish();
-		}
-	}
-	fprintf(stderr, "evilclient: no case '%s'\n", argv[1]);
-	return 2;
+	start(argv + 5);
+	row->run();
+	return finish();
 }

@@ -37,6 +37,7 @@
 #include "base/io.h"
 #include "wire/frame.h"
 #include "wire/msg.h"
+#include "cases.h"
 
 #define WAIT_MS 20000
 #define AGENTS_MAX 64
@@ -621,35 +622,32 @@ static const struct row {
 	{ "goodbye", c_goodbye },
 };
 
-#define ROWS (sizeof(rows) / sizeof(rows[0]))
+static const struct cases cases = CASES("eviljoin", rows);
 
 int
 main(int argc, char **argv)
 {
-	if (argc == 2 && strcmp(argv[1], "list") == 0) {
-		for (size_t i = 0; i < ROWS; i++) {
-			puts(rows[i].name);
-		}
+	const struct row *row;
+
+	if (cases_list(&cases, argc, argv)) {
 		return 0;
 	}
 	if (argc < 3) {
 		fprintf(stderr, "usage: eviljoin CASE AGENT [ARG ...]\n");
 		return 2;
 	}
+	row = cases_find(&cases, argv[1], strlen(argv[1]));
+	if (!row) {
+		return 2;
+	}
 	command = argv + 2;
 	signal(SIGPIPE, SIG_IGN);
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	for (size_t i = 0; i < ROWS; i++) {
-		if (strcmp(rows[i].name, argv[1]) == 0) {
-			rows[i].run();
-			printf("end:");
-			for (unsigned k = 0; k < nagents; k++) {
-				printf(" %d", end(&agents[k]));
-			}
-			printf("\n");
-			return 0;
-		}
+	row->run();
+	printf("end:");
+	for (unsigned i = 0; i < nagents; i++) {
+		printf(" %d", end(&agents[i]));
 	}
-	fprintf(stderr, "eviljoin: no case '%s'\n", argv[1]);
-	return 2;
+	printf("\n");
+	return 0;
 }

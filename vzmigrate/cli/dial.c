@@ -2,18 +2,17 @@
 /*
  * dial: connects, and starts the agent. The channel given out wraps the one
  * of ssh/: it owns the connection, and keeps what the remote shell said and
- * how the command ended, so that dial_explain can say why no agent answered.
+ * how the command ended, so that dial_explain.c can say why no agent answered.
  * One thread at a time; bytechan_wake alone comes from any.
  */
 #include "config.h"
 
-#include "cli/dial.h"
+#include "cli/dial_int.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/escape.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "cipher/cpu.h"
@@ -22,35 +21,6 @@
 #include "ssh/conn.h"
 #include "ssh/prompt.h"
 #include "ssh/sshconf.h"
-
-#define AGENT "vzmigrate-agent"
-#define SAID_MAX 2048 /* bytes kept of the remote stderr */
-
-struct dial {
-	const struct options *o;
-	struct progress *progress; /* or NULL */
-	const int *stop;
-	struct sshconf conf;
-	struct offer_ask ask; /* what the offer was built from */
-	struct offer offer;
-	struct conn *first; /* of a probe, for the next one; owned; or NULL */
-	struct prompt prompt;
-	struct bytechan *chan; /* the live one, inside its wrap; borrowed */
-	struct conn *live;     /* its connection; borrowed */
-	struct kexlog_mismatch mismatch; /* of the last attempt */
-	char *dest;			 /* "user@host"; owned */
-	char *host;			 /* owned */
-	char *command;			 /* what is started there; owned */
-	bool sudo;			 /* it begins with sudo */
-
-	char said[SAID_MAX]; /* what came on stderr, NUL-terminated */
-	size_t said_len;
-	int status;   /* exit status, -1 not known */
-	char sig[16]; /* signal that ended it, or "" */
-
-	/* of the last connection; owned; or NULL */
-	char *cipher_c2s, *cipher_s2c, *mac_c2s, *mac_s2c;
-};
 
 /* ---- setting up ---- */
 
@@ -123,8 +93,8 @@ set_names(struct dial *d, struct err *e)
 	d->host = strdup(o->target.host);
 	d->dest = io_asprintf(e, "%s@%s", d->conf.user, o->target.host);
 	d->command = strdup(o->agent  ? o->agent
-			    : d->sudo ? "sudo -n " AGENT
-				      : AGENT);
+			    : d->sudo ? "sudo -n " DIAL_AGENT
+				      : DIAL_AGENT);
 	return d->host && d->dest && d->command ? 0 : err_nomem(e);
 }
 
@@ -279,7 +249,7 @@ wrap_stderr(const void *data, size_t len, void *arg)
 {
 	struct wrap *w = arg;
 	struct dial *d = w->d;
-	size_t room = SAID_MAX - 1 - d->said_len;
+	size_t room = DIAL_SAID_MAX - 1 - d->said_len;
 	size_t n = len < room ? len : room;
 
 	memcpy(d->said + d->said_len, data, n);
@@ -404,70 +374,6 @@ keep_info(struct dial *d, const struct conn *conn)
 	note_plain_mac(d, i->mac_c2s);
 }
 
-/* Our side of a list that had nothing in common with the server's. */
-static const char *
-our_list(const struct dial *d, const struct kexlog_mismatch *m,
-	 enum offer_method *method)
-{
-	switch (m->list) {
-	case KEXLOG_CIPHER_C2S:
-		*method = OFFER_CIPHER_OUT;
-		return d->offer.ciphers_out;
-	case KEXLOG_CIPHER_S2C:
-		*method = OFFER_CIPHER_IN;
-		return d->offer.ciphers_in;
-	case KEXLOG_MAC_C2S:
-		*method = OFFER_MAC_OUT;
-		return d->offer.macs_out;
-	case KEXLOG_MAC_S2C:
-		*method = OFFER_MAC_IN;
-		return d->offer.macs_in;
-	case KEXLOG_KEX:
-		*method = OFFER_KEX;
-		return m->ours;
-	case KEXLOG_HOSTKEY:
-		*method = OFFER_HOST_KEY;
-		return m->ours;
-	default:
-		return NULL;
-	}
-}
-
-/* Both lists, name by name, before the error; it keeps what had nothing in
- * common and, last, what to do. */
-void
-dial_explain_mismatch(const struct dial *d, struct err *e)
-{
-	const struct kexlog_mismatch *m = &d->mismatch;
-	enum offer_method method;
-	const char *ours = *m->ours ? our_list(d, m, &method) : NULL;
-	cleanup(free_ptr) char *text =
-		ours ? offer_explain_no_match(&d->ask, method, ours, m->theirs,
-					      NULL)
-		     : NULL;
-	char *line, *next;
-
-	if (!text) {
-		return; /* it failed otherwise; or `e` has both lists anyway */
-	}
-	line = strchr(text, '\n');
-	if (!line) {
-		return;
-	}
-	*line++ = '\0';
-	line += strspn(line, " ");
-	err_set(e, E_CONNECT, "%s: %s", d->host, text);
-	for (; (next = strchr(line, '\n')); line = next + strspn(next, " ")) {
-		*next++ = '\0';
-		log_error("%s: %s", d->host, line);
-	}
-	if (method >= OFFER_KEX) { /* no advice: a list, too */
-		log_error("%s: %s", d->host, line);
-		return;
-	}
-	err_set(e, E_CONNECT, "%s: %s; %s", d->host, text, line);
-}
-
 void
 dial_params(struct dial *d, struct conn_params *p)
 {
@@ -562,82 +468,5 @@ dial_greeted(void *arg)
 
 	if (d->chan) {
 		conn_unstop(d->chan);
-	}
-}
-
-/* ---- why no agent answered ---- */
-
-/* The last line of what was said, escaped. */
-static const char *
-last_line(const struct dial *d, char *out, size_t outlen)
-{
-	size_t end = d->said_len, from;
-
-	while (end && (d->said[end - 1] == '\n' || d->said[end - 1] == '\r')) {
-		end--;
-	}
-	for (from = end; from && d->said[from - 1] != '\n'; from--) {
-	}
-	return escape_bytes(out, outlen, d->said + from, end - from);
-}
-
-static bool
-sudo_said(const struct dial *d, const char *what)
-{
-	const char *p = d->said;
-
-	while ((p = strstr(p, "sudo: "))) {
-		size_t n = strcspn(p, "\n");
-
-		if (memmem(p, n, what, strlen(what))) {
-			return true;
-		}
-		p += n;
-	}
-	return false;
-}
-
-static void
-not_installed(const struct dial *d, struct err *e)
-{
-	err_set(e, E_CONNECT,
-		"%s: '%s' is not found there: install vzmigrate on that host "
-		"(the same version, so that " AGENT
-		" is in the PATH of %s), or say where it is with "
-		"--agent=COMMAND",
-		d->host, d->o->agent ? d->o->agent : AGENT, d->conf.user);
-}
-
-void
-dial_explain(void *arg, struct err *e)
-{
-	struct dial *d = arg;
-	char line[256];
-
-	last_line(d, line, sizeof(line));
-	if (d->sudo && d->status == 1 && sudo_said(d, "command not found")) {
-		not_installed(d, e);
-	} else if (d->sudo && d->status == 127) {
-		err_set(e, E_AUTH,
-			"%s: %s is not root, and there is no sudo: connect as "
-			"root@%s, or say how to start the agent with "
-			"--agent=COMMAND",
-			d->host, d->conf.user, d->host);
-	} else if (d->sudo && d->status > 0 && strstr(d->said, "sudo: ")) {
-		err_set(e, E_AUTH,
-			"%s: sudo refuses to start " AGENT
-			" for %s without a password (\"%s\"): allow it in "
-			"sudoers with NOPASSWD, or connect as root@%s",
-			d->host, d->conf.user, line, d->host);
-	} else if (d->status == 127) {
-		not_installed(d, e);
-	} else if (d->status == 126) {
-		err_set(e, E_CONNECT, "%s: '%s' cannot be executed there: %s",
-			d->host, d->command, line);
-	} else if (*line && e->code != E_VERSION) {
-		struct err first = *e;
-
-		err_set(e, first.code, "%.1500s (it said: \"%s\")", first.text,
-			line);
 	}
 }

@@ -91,6 +91,12 @@ lxc_name_ok(const char *name)
 	return n > 0 && n <= 200 && name[0] != '.' && name[0] != '-';
 }
 
+bool
+lxc_begins(const char *s, const char *head)
+{
+	return strncmp(s, head, strlen(head)) == 0;
+}
+
 char *
 lxc_dir(const struct ct_host *h, const char *name, struct err *e)
 {

@@ -5,6 +5,8 @@
 #ifndef CT_LXC_H
 #define CT_LXC_H
 
+#include <stdbool.h>
+
 #include "ct/ct.h"
 #include "ct/lxcconf.h"
 
@@ -23,6 +25,9 @@ char *lxc_dir(const struct ct_host *h, const char *name, struct err *e);
 
 /* Whether LXC would take it as a container's name. */
 bool lxc_name_ok(const char *name);
+
+/* Whether `s` begins with `head`. */
+bool lxc_begins(const char *s, const char *head);
 
 /* LXC's own lock of the container, which it takes whenever it reads or
  * writes the configuration (an open file description lock on

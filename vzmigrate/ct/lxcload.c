@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * lxcload: finds and reads one LXC container. What lies in its own directory
- * is carried; what it shares with others is named in the origin file, for the
- * destination to look for; the rest is told in notes (field case S10).
+ * lxcload: finds an LXC container and loads it: what its configuration says
+ * (lxcread.c), its tree, the files in its own directory, which are carried, and
+ * the origin file. What cannot be moved is refused here.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/child.h"
 #include "base/cleanup.h"
@@ -23,286 +21,13 @@
 #include "ct/ctpath.h"
 #include "ct/kinds.h"
 #include "ct/lxc.h"
+#include "ct/lxcread.h"
 #include "ct/origin.h"
 #include "fs/mounts.h"
 
-#define INCLUDE_DEPTH 16
-#define INCLUDE_FILES 128
 #define EXTRA_TOTAL (4u << 20) /* bytes of extra files in one message */
-#define NEEDS_MAX 256
 
-/* One load under way. */
-struct load {
-	struct ct *c;
-	struct buf *origin;
-	const char *dir;      /* LXCPATH/NAME as spelled */
-	const char *dir_real; /* and as resolved */
-	char *rootfs;	      /* value of lxc.rootfs.path; heap or NULL */
-	bool idmap;	      /* lxc.idmap is set */
-	bool owned;	      /* the file being read is the container's */
-	unsigned depth, files, needs;
-	char *included; /* owned files that were included: "\npath\n..." */
-};
-
-static int read_file(struct load *l, const char *path, struct err *e);
-static int remember(struct load *l, const char *path, struct err *e);
-
-/* Whether `path` belongs to the container: in its directory or its tree. */
-static bool
-is_owned(const struct load *l, const char *path)
-{
-	return ctpath_inside(path, l->dir) || ctpath_inside(path, l->dir_real);
-}
-
-/* Something shared: looked for on the destination, and told. */
-static int
-need(struct load *l, const char *key, const char *what, const char *path,
-     struct err *e)
-{
-	int rc;
-
-	if (!l->owned || is_owned(l, path)) {
-		return 0;
-	}
-	if (l->needs++ >= NEEDS_MAX) {
-		return err_set(e, E_LIMIT,
-			       "the configuration of %s names more than %d "
-			       "shared files",
-			       l->c->id, NEEDS_MAX);
-	}
-	rc = origin_put(l->origin, key, what, path, e);
-	if (rc < 0 || strcmp(what, "bridge") == 0) {
-		return rc;
-	}
-	return ctfile_note(l->c, e,
-			   "%s %s is shared and not carried; it is looked for "
-			   "on the destination",
-			   what, path);
-}
-
-/* "source target type options ..." of lxc.mount.entry or an fstab line. */
-static int
-mount_entry(struct load *l, const char *value, struct err *e)
-{
-	cleanup(free_ptr) char *copy = strdup(value);
-	char *save = NULL, *field[4] = { NULL };
-
-	if (!copy) {
-		return err_nomem(e);
-	}
-	for (int i = 0; i < 4; i++) {
-		field[i] = strtok_r(i ? NULL : copy, " \t", &save);
-	}
-	if (!field[0] || field[0][0] != '/' || strcmp(field[0], "/") == 0 ||
-	    ctpath_inside(field[0], "/proc") ||
-	    ctpath_inside(field[0], "/sys")) {
-		return 0;
-	}
-	return need(l,
-		    field[3] && strstr(field[3], "optional") ? "want" : "need",
-		    "mount", field[0], e);
-}
-
-static int
-mount_table(struct load *l, const char *path, struct err *e)
-{
-	cleanup(free_ptr) char *text = NULL;
-	char *save = NULL;
-	int rc;
-
-	rc = need(l, "need", "mount-table", path, e);
-	if (rc < 0 || !ctpath_is_file(path)) {
-		return rc;
-	}
-	rc = io_read_file(AT_FDCWD, path, CT_FILE_MAX, &text, NULL, e);
-	for (char *line = rc < 0 ? NULL : strtok_r(text, "\n", &save);
-	     line && rc == 0; line = strtok_r(NULL, "\n", &save)) {
-		rc = *line == '#' ? 0 : mount_entry(l, line, e);
-	}
-	return rc;
-}
-
-/* A hook's first word is a program. */
-static int
-hook(struct load *l, const char *value, struct err *e)
-{
-	cleanup(free_ptr) char *path = strndup(value, strcspn(value, " \t"));
-
-	if (!path) {
-		return err_nomem(e);
-	}
-	return *path == '/' ? need(l, "need", "hook", path, e) : 0;
-}
-
-static int
-include(struct load *l, const char *value, struct err *e)
-{
-	bool owned = l->owned;
-	DIR *d;
-	int rc;
-
-	rc = need(l, "need", "include", value, e);
-	if (rc < 0) {
-		return rc;
-	}
-	l->owned = owned && is_owned(l, value);
-	d = opendir(value);
-	if (!d) {
-		rc = read_file(l, value, e);
-		l->owned = owned;
-		return rc;
-	}
-	for (struct dirent *de; rc == 0 && (de = readdir(d));) {
-		size_t n = strlen(de->d_name);
-		cleanup(free_ptr) char *path = NULL;
-
-		if (n < 5 || strcmp(de->d_name + n - 5, ".conf") != 0) {
-			continue;
-		}
-		path = io_asprintf(e, "%s/%s", value, de->d_name);
-		rc = path ? read_file(l, path, e) : E_NOMEM;
-	}
-	/* The directory itself counts, empty or not. */
-	rc = rc < 0 ? rc : remember(l, value, e);
-	closedir(d);
-	l->owned = owned;
-	return rc;
-}
-
-static bool
-begins(const char *key, const char *head)
-{
-	return strncmp(key, head, strlen(head)) == 0;
-}
-
-/* lxc.net.N.link, lxc.network.link */
-static bool
-is_link(const char *key)
-{
-	size_t n = strlen(key);
-
-	return (begins(key, "lxc.net.") || begins(key, "lxc.network.")) &&
-	       n > 5 && strcmp(key + n - 5, ".link") == 0;
-}
-
-/* lxc.net.N.hwaddr, .ipv4.address and the older .ipv4; an x in a MAC is a
- * digit that LXC chooses at the start. */
-static int
-address(struct load *l, const char *key, const char *value, struct err *e)
-{
-	const char *last = strrchr(key, '.');
-	bool ip = strcmp(last ? last : "", ".ipv4") == 0 ||
-		  strcmp(last ? last : "", ".ipv6") == 0 ||
-		  (last && strcmp(last, ".address") == 0);
-
-	if (!begins(key, "lxc.net") || !l->owned) {
-		return 0;
-	}
-	if (last && strcmp(last, ".hwaddr") == 0 && !strpbrk(value, "xX")) {
-		return origin_put(l->origin, "mac", NULL, value, e);
-	}
-	return ip ? origin_put(l->origin, "ip", NULL, value, e) : 0;
-}
-
-static int
-on_item(const char *key, const char *value, void *arg, struct err *e)
-{
-	struct load *l = arg;
-
-	if (strcmp(key, "lxc.rootfs.path") == 0 ||
-	    strcmp(key, "lxc.rootfs") == 0) {
-		free(l->rootfs);
-		l->rootfs = *value ? strdup(value) : NULL;
-		return l->rootfs || !*value ? 0 : err_nomem(e);
-	}
-	if (!*value) {
-		return 0;
-	}
-	if (strcmp(key, "lxc.start.auto") == 0) {
-		l->c->autostart = strcmp(value, "0") != 0;
-	} else if (strcmp(key, "lxc.idmap") == 0 ||
-		   strcmp(key, "lxc.id_map") == 0) {
-		l->idmap = true;
-		return origin_put(l->origin, "idmap", NULL, value, e);
-	} else if (strcmp(key, "lxc.include") == 0) {
-		return include(l, value, e);
-	} else if (strcmp(key, "lxc.mount.entry") == 0) {
-		return mount_entry(l, value, e);
-	} else if (strcmp(key, "lxc.mount.fstab") == 0 ||
-		   strcmp(key, "lxc.mount") == 0) {
-		return mount_table(l, value, e);
-	} else if (begins(key, "lxc.hook.") &&
-		   strcmp(key, "lxc.hook.version") != 0) {
-		return hook(l, value, e);
-	} else if (strcmp(key, "lxc.seccomp.profile") == 0 ||
-		   strcmp(key, "lxc.seccomp") == 0) {
-		return *value == '/'
-			       ? need(l, "need", "seccomp-profile", value, e)
-			       : 0;
-	} else if (is_link(key)) {
-		return need(l, "want", "bridge", value, e);
-	}
-	return address(l, key, value, e);
-}
-
-/* An included file of the container's own is a configuration too, so the
- * paths in it are rewritten. */
-static int
-remember(struct load *l, const char *path, struct err *e)
-{
-	char *more;
-
-	if (l->depth == 0 || !l->owned) {
-		return 0;
-	}
-	more = io_asprintf(e, "%s%s\n", l->included ? l->included : "\n", path);
-	if (!more) {
-		return E_NOMEM;
-	}
-	free(l->included);
-	l->included = more;
-	return 0;
-}
-
-static bool
-was_included(const struct load *l, const char *path, const char *real)
-{
-	cleanup(free_ptr) char *a = io_asprintf(NULL, "\n%s\n", path);
-	cleanup(free_ptr) char *b = io_asprintf(NULL, "\n%s\n", real);
-
-	return l->included && a && b &&
-	       (strstr(l->included, a) || strstr(l->included, b));
-}
-
-static int
-read_file(struct load *l, const char *path, struct err *e)
-{
-	cleanup(free_ptr) char *text = NULL;
-	size_t len;
-	int rc;
-
-	if (l->depth >= INCLUDE_DEPTH || l->files++ >= INCLUDE_FILES) {
-		return err_set(e, E_CONFIG,
-			       "%s: the includes go deeper than %d or are "
-			       "more than %d files",
-			       l->c->id, INCLUDE_DEPTH, INCLUDE_FILES);
-	}
-	if (!ctpath_is_file(path)) {
-		return err_set(e, E_CONFIG,
-			       "%s, which the configuration of %s includes, "
-			       "is not there",
-			       path, l->c->id);
-	}
-	rc = io_read_file(AT_FDCWD, path, CT_FILE_MAX, &text, &len, e);
-	rc = rc < 0 ? rc : remember(l, path, e);
-	if (rc < 0) {
-		return rc;
-	}
-	l->depth++;
-	rc = lxcconf_each(text, len, path, on_item, l, e);
-	l->depth--;
-	return rc;
-}
+/* ---- the tree ---- */
 
 /* Root file systems of LXC that are not a plain directory. */
 static const struct {
@@ -353,7 +78,7 @@ check_mounted(const struct ct *c, const char *tree, struct err *e)
 	char what[100];
 
 	for (size_t i = 0; rc == 0 && i < 5; i++) {
-		if (begins(m.type, layered[i])) {
+		if (lxc_begins(m.type, layered[i])) {
 			snprintf(what, sizeof(what), "a mounted %s file system",
 				 m.type);
 			return refuse(c, what, tree, e);
@@ -364,7 +89,7 @@ check_mounted(const struct ct *c, const char *tree, struct err *e)
 
 /* From the value of lxc.rootfs.path to l->c->tree. */
 static int
-find_tree(struct load *l, struct err *e)
+find_tree(struct lxcread *l, struct err *e)
 {
 	const char *path = l->rootfs;
 	mode_t type;
@@ -375,11 +100,11 @@ find_tree(struct load *l, struct err *e)
 			       l->c->id);
 	}
 	for (size_t i = 0; i < sizeof(backends) / sizeof(*backends); i++) {
-		if (begins(path, backends[i].prefix)) {
+		if (lxc_begins(path, backends[i].prefix)) {
 			return refuse(l->c, backends[i].what, path, e);
 		}
 	}
-	path += begins(path, "dir:") ? 4 : 0;
+	path += lxc_begins(path, "dir:") ? 4 : 0;
 	if (*path != '/') {
 		return refuse(l->c, "of a kind unknown here", path, e);
 	}
@@ -408,9 +133,11 @@ find_tree(struct load *l, struct err *e)
 	return check_mounted(l->c, l->c->tree, e);
 }
 
+/* ---- the container's directory ---- */
+
 /* Directly in the directory, or in the tree. */
 static bool
-is_carried(const struct load *l, const char *path)
+is_carried(const struct lxcread *l, const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	size_t n = (size_t)(slash - path);
@@ -424,7 +151,7 @@ is_carried(const struct load *l, const char *path)
 
 /* Without an include LXC does not read the rest. */
 static int
-check_includes(const struct load *l, struct err *e)
+check_includes(const struct lxcread *l, struct err *e)
 {
 	cleanup(free_ptr) char *list = strdup(l->included ? l->included : "");
 	char *save = NULL;
@@ -447,7 +174,8 @@ check_includes(const struct load *l, struct err *e)
 
 /* One entry of the container's directory. */
 static int
-extra(struct load *l, int dirfd, const char *name, size_t *total, struct err *e)
+extra(struct lxcread *l, int dirfd, const char *name, size_t *total,
+      struct err *e)
 {
 	cleanup(free_ptr) char *path = io_asprintf(e, "%s/%s", l->dir, name);
 	cleanup(free_ptr) char *coded = ctfile_encode(name, e);
@@ -474,9 +202,9 @@ extra(struct load *l, int dirfd, const char *name, size_t *total, struct err *e)
 							  : "too large");
 	}
 	*total += (size_t)st.st_size;
-	role = io_asprintf(e, "%s/%s",
-			   was_included(l, path, real) ? "include" : "extra",
-			   coded);
+	role = io_asprintf(
+		e, "%s/%s",
+		lxcread_included(l, path, real) ? "include" : "extra", coded);
 	return role ? ctfile_load(l->c, role, path, e) : E_NOMEM;
 }
 
@@ -486,13 +214,13 @@ is_ours(const char *name)
 	return strcmp(name, LXC_CONFIG) == 0 ||
 	       strcmp(name, LXC_BLOCKED) == 0 ||
 	       strcmp(name, LXC_MIGRATED) == 0 ||
-	       strcmp(name, LXC_SESSION) == 0 || begins(name, ".vzmigrate") ||
-	       strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
-	       strcmp(name, "partial") == 0;
+	       strcmp(name, LXC_SESSION) == 0 ||
+	       lxc_begins(name, ".vzmigrate") || strcmp(name, ".") == 0 ||
+	       strcmp(name, "..") == 0 || strcmp(name, "partial") == 0;
 }
 
 static int
-extras(struct load *l, struct err *e)
+extras(struct lxcread *l, struct err *e)
 {
 	DIR *d = opendir(l->dir);
 	size_t total = 0;
@@ -509,6 +237,8 @@ extras(struct load *l, struct err *e)
 	closedir(d);
 	return rc;
 }
+
+/* ---- finding ---- */
 
 /* Which file is the configuration, and what that means. */
 static char *
@@ -571,6 +301,8 @@ lxcload_probe(const struct ct_host *h, const char *word, struct err *e)
 	return !conf ? 0 : mark == CT_RETIRED ? 2 : 1;
 }
 
+/* ---- loading ---- */
+
 /* The tag in the file beside a retired configuration. */
 static int
 read_tag(const char *dir, struct ct *c, struct err *e)
@@ -590,7 +322,7 @@ read_tag(const char *dir, struct ct *c, struct err *e)
 }
 
 static int
-put_version(struct load *l, struct err *e)
+put_version(struct lxcread *l, struct err *e)
 {
 	static const char *const argv[] = { "lxc-start", "--version", NULL };
 	cleanup(child_result_fini) struct child_result r = { 0 };
@@ -607,7 +339,7 @@ put_version(struct load *l, struct err *e)
 }
 
 static int
-put_origin(struct load *l, struct err *e)
+put_origin(struct lxcread *l, struct err *e)
 {
 	char mode[64];
 	struct stat st;
@@ -623,8 +355,9 @@ put_origin(struct load *l, struct err *e)
 	rc = rc < 0 ? rc : origin_put(l->origin, "dir", NULL, l->dir_real, e);
 	rc = rc < 0 ? rc
 		    : origin_put(l->origin, "tree", NULL,
-				 l->rootfs +
-					 (begins(l->rootfs, "dir:") ? 4 : 0),
+				 l->rootfs + (lxc_begins(l->rootfs, "dir:")
+						      ? 4
+						      : 0),
 				 e);
 	rc = rc < 0 ? rc : origin_put(l->origin, "tree", NULL, l->c->tree, e);
 	if (rc == 0 && ctpath_is_dir(l->c->tree)) {
@@ -636,11 +369,11 @@ put_origin(struct load *l, struct err *e)
 }
 
 static int
-load_parts(struct load *l, const char *conf, struct err *e)
+load_parts(struct lxcread *l, const char *conf, struct err *e)
 {
 	int rc = ctfile_load(l->c, LXC_CONFIG, conf, e);
 
-	rc = rc < 0 ? rc : read_file(l, conf, e);
+	rc = rc < 0 ? rc : lxcread_config(l, conf, e);
 	rc = rc < 0 ? rc : find_tree(l, e);
 	rc = rc < 0 ? rc : check_includes(l, e);
 	rc = rc < 0 ? rc : extras(l, e);
@@ -664,7 +397,7 @@ lxcload_load(const struct ct_host *h, const char *word, struct ct *c,
 	cleanup(free_ptr) char *real = NULL;
 	cleanup(free_ptr) char *conf = NULL;
 	cleanup(buf_finip) struct buf origin;
-	struct load l = { .c = c, .origin = &origin, .owned = true };
+	struct lxcread l = { .c = c, .origin = &origin };
 	int rc;
 
 	memset(c, 0, sizeof(*c));
@@ -689,8 +422,7 @@ lxcload_load(const struct ct_host *h, const char *word, struct ct *c,
 	l.dir = dir;
 	l.dir_real = real;
 	rc = load_parts(&l, conf, e);
-	free(l.rootfs);
-	free(l.included);
+	lxcread_fini(&l);
 	/* One that is blocked passed this when it was free. */
 	if (rc == 0 && c->mark == CT_FREE) {
 		rc = ctholds_ct(h, c, e);
@@ -704,6 +436,8 @@ lxcload_load(const struct ct_host *h, const char *word, struct ct *c,
 	return rc;
 }
 
+/* ---- looking through all ---- */
+
 /* The tree for lxc_each: only what the configuration itself says. */
 static int
 each_item(const char *key, const char *value, void *arg, struct err *e)
@@ -714,7 +448,7 @@ each_item(const char *key, const char *value, void *arg, struct err *e)
 	if (strcmp(key, "lxc.rootfs.path") == 0 ||
 	    strcmp(key, "lxc.rootfs") == 0) {
 		free(*tree);
-		*tree = strdup(value + (begins(value, "dir:") ? 4 : 0));
+		*tree = strdup(value + (lxc_begins(value, "dir:") ? 4 : 0));
 	}
 	return 0;
 }

@@ -11,11 +11,11 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "fs/beneath.h"
+#include "fs/devno.h"
 
 #define FDS_MAX 256    /* parents kept open at most */
 #define REOPEN_KEEP 64 /* of a long way down, how much stays open */
@@ -145,8 +145,7 @@ reopen_one(struct dirpool *p, struct dirnode *n, struct err *e)
 		close(fd);
 		return err_sys(e, errno, "cannot stat");
 	}
-	if (stx.stx_ino != n->ino ||
-	    makedev(stx.stx_dev_major, stx.stx_dev_minor) != n->dev) {
+	if (stx.stx_ino != n->ino || devno_of(&stx) != n->dev) {
 		close(fd);
 		return err_set(e, E_CHANGED, "replaced while it was read");
 	}

@@ -8,7 +8,6 @@
 
 #include "migrate/srcsession.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -24,6 +23,7 @@
 #include "base/fault.h"
 #include "base/io.h"
 #include "base/log.h"
+#include "migrate/srcsession_int.h"
 #include "migrate/statedir.h"
 
 #define JOURNAL "journal"
@@ -213,8 +213,8 @@ dir_name(const char *kind, const char *id, struct err *e)
 	return out;
 }
 
-static void
-session_free(struct srcsession *s)
+void
+srcsession_drop(struct srcsession *s)
 {
 	if (!s) {
 		return;
@@ -234,9 +234,9 @@ session_free(struct srcsession *s)
 }
 
 static void
-session_freep(struct srcsession **s)
+dropp(struct srcsession **s)
 {
-	session_free(*s);
+	srcsession_drop(*s);
 }
 
 static struct srcsession *
@@ -303,7 +303,7 @@ int
 srcsession_open(const char *kind, const char *id, struct srcsession **out,
 		struct err *e)
 {
-	cleanup(session_freep) struct srcsession *s = session_new(e);
+	cleanup(dropp) struct srcsession *s = session_new(e);
 	int rc;
 
 	if (!s) {
@@ -517,29 +517,16 @@ srcsession_close(struct srcsession *s)
 		/* Stays where there is history in it. */
 		unlinkat(s->parentfd, s->dirname, AT_REMOVEDIR);
 	}
-	session_free(s);
+	srcsession_drop(s);
 }
 
-/* ---- looking through all ---- */
+/* ---- only looking ---- */
 
-static bool
-is_word(const struct srcsession_facts *f, const char *word)
+int
+srcsession_peek(int parentfd, const char *name, struct srcsession **out,
+		struct err *e)
 {
-	cleanup(free_ptr) char *real = NULL;
-
-	if (same(f->word, word) || same(f->id, word) || same(f->name, word)) {
-		return true;
-	}
-	real = strchr(word, '/') ? realpath(word, NULL) : NULL;
-	return real && (same(f->id, real) || same(f->tree, real));
-}
-
-/* The session in the directory `name`; 0 with `*s` NULL where there is no
- * journal in it. */
-static int
-peek(int parentfd, const char *name, struct srcsession **out, struct err *e)
-{
-	cleanup(session_freep) struct srcsession *s = session_new(e);
+	cleanup(dropp) struct srcsession *s = session_new(e);
 	int rc;
 
 	*out = NULL;
@@ -564,117 +551,4 @@ peek(int parentfd, const char *name, struct srcsession **out, struct err *e)
 	}
 	*out = steal_ptr(&s);
 	return 0;
-}
-
-/* One directory of the search. */
-static int
-consider(int parentfd, const char *name, const char *word,
-	 const struct ct_kind *kind, bool any, char **kind_name, char **id,
-	 struct err *e)
-{
-	cleanup(session_freep) struct srcsession *s = NULL;
-	const struct srcsession_facts *f;
-	int rc = peek(parentfd, name, &s, e);
-
-	if (rc < 0) {
-		/* It may be another container's: not our business, but no
-		 * reason to be silent. */
-		log_warn("%s", e->text);
-		err_clear(e);
-		return 0;
-	}
-	if (!s ||
-	    !(any ? steps_is_unfinished(s->state) : steps_is_open(s->state))) {
-		return 0;
-	}
-	f = &s->f;
-	if (!f->kind || !f->id || !is_word(f, word) ||
-	    (kind && strcmp(kind->name, f->kind) != 0)) {
-		return 0;
-	}
-	if (*id) {
-		return err_set(e, E_USAGE,
-			       "%s is in a migration as %s %s and as %s %s: "
-			       "say which with --kind",
-			       word, *kind_name, *id, f->kind, f->id);
-	}
-	*kind_name = strdup(f->kind);
-	*id = strdup(f->id);
-	return *kind_name && *id ? 1 : err_nomem(e);
-}
-
-static void
-close_dirp(DIR **d)
-{
-	if (*d) {
-		closedir(*d);
-	}
-}
-
-int
-srcsession_find(const char *word, const struct ct_kind *kind, bool any,
-		char **kind_name, char **id, struct err *e)
-{
-	cleanup(close_dirp) DIR *d = NULL;
-	struct dirent *de;
-	int fd = statedir_open("source", e), rc = 0;
-
-	*kind_name = *id = NULL;
-	if (fd < 0) {
-		return fd;
-	}
-	d = fdopendir(fd);
-	if (!d) {
-		close(fd);
-		return err_sys(e, errno, "cannot list %s/source",
-			       statedir_path());
-	}
-	while (rc >= 0 && (de = readdir(d))) {
-		if (de->d_name[0] != '.') {
-			rc = consider(dirfd(d), de->d_name, word, kind, any,
-				      kind_name, id, e);
-		}
-	}
-	if (rc < 0) {
-		free(*kind_name);
-		free(*id);
-		*kind_name = *id = NULL;
-		return rc;
-	}
-	return *id ? 1 : 0;
-}
-
-int
-srcsession_each(const char *word, srcsession_fn *fn, void *arg, struct err *e)
-{
-	cleanup(close_dirp) DIR *d = NULL;
-	struct dirent *de;
-	int fd = statedir_open("source", e), rc = 0;
-
-	if (fd < 0) {
-		return fd;
-	}
-	d = fdopendir(fd);
-	if (!d) {
-		close(fd);
-		return err_sys(e, errno, "cannot list %s/source",
-			       statedir_path());
-	}
-	while (rc == 0 && (de = readdir(d))) {
-		cleanup(session_freep) struct srcsession *s = NULL;
-
-		if (de->d_name[0] == '.' ||
-		    peek(dirfd(d), de->d_name, &s, e) < 0) {
-			if (de->d_name[0] != '.') {
-				log_warn("%s", e->text);
-				err_clear(e);
-			}
-			continue;
-		}
-		if (s && steps_is_unfinished(s->state) && s->f.id &&
-		    s->f.kind && (!word || is_word(&s->f, word))) {
-			rc = fn(s, arg, e);
-		}
-	}
-	return rc;
 }

@@ -3,8 +3,8 @@
  * conn: from a configuration to an authenticated session: socket, key
  * exchange, host key, authentication, in this order. State: struct conn.
  *
- * libssh is told everything explicitly and parses no configuration. The
- * session is non-blocking from the start (see sesswait.h).
+ * libssh is told everything explicitly (conn_opts.c) and parses no
+ * configuration. The session is non-blocking from the start (see sesswait.h).
  */
 #include "ssh/conn.h"
 
@@ -12,18 +12,17 @@
 #include <libssh/libssh.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/cleanup.h"
 #include "base/digest.h"
 #include "base/escape.h"
 #include "base/io.h"
 #include "base/log.h"
 #include "ssh/algo.h"
 #include "ssh/auth.h"
+#include "ssh/conn_opts.h"
 #include "ssh/hostkey.h"
 #include "ssh/kexlog.h"
 #include "ssh/knownhosts.h"
@@ -60,112 +59,6 @@ struct opening {
 	struct conn *conn;
 };
 
-static int
-set_option(struct conn *c, enum ssh_options_e o, const void *value,
-	   const char *what, struct err *e)
-{
-	char text[512];
-
-	if (ssh_options_set(c->s, o, value) < 0) {
-		sesswait_error(c->s, text, sizeof(text));
-		return err_set(e, E_UNSUPPORTED, "libssh refuses %s: %s", what,
-			       text);
-	}
-	return 0;
-}
-
-/* A list of the caller: each name must be known, since libssh drops unknown
- * ones silently. */
-static int
-set_offer(struct conn *c, enum algo_kind kind, enum ssh_options_e o,
-	  const char *list, const char *def, const char *what, struct err *e)
-{
-	cleanup(free_ptr) char *known = NULL;
-
-	for (const char *p = list; p && *p;) {
-		size_t n = strcspn(p, ",");
-		char name[128];
-
-		snprintf(name, sizeof(name), "%.*s", (int)n, p);
-		if (!algo_known(kind, name)) {
-			return err_set(e, E_USAGE, "this libssh has no %s '%s'",
-				       what, name);
-		}
-		p += n + (p[n] == ',');
-	}
-	if (!list) {
-		/* FIPS mode takes some of the defaults away. */
-		int rc = algo_resolve(kind, def, "", &known, e);
-
-		if (rc < 0) {
-			return rc;
-		}
-		list = known;
-	}
-	return set_option(c, o, list, what, e);
-}
-
-static int
-set_offers(struct conn *c, const struct conn_params *p, struct err *e)
-{
-	const char *mac = algo_default(ALGO_MAC);
-	int rc = set_offer(c, ALGO_CIPHER, SSH_OPTIONS_CIPHERS_C_S,
-			   p->ciphers_c2s, algo_default(ALGO_CIPHER), "cipher",
-			   e);
-
-	if (rc == 0) {
-		rc = set_offer(c, ALGO_CIPHER, SSH_OPTIONS_CIPHERS_S_C,
-			       p->ciphers_s2c, algo_default_s2c(), "cipher", e);
-	}
-	if (rc == 0) {
-		rc = set_offer(c, ALGO_MAC, SSH_OPTIONS_HMAC_C_S, p->macs_c2s,
-			       mac, "MAC", e);
-	}
-	if (rc == 0) {
-		rc = set_offer(c, ALGO_MAC, SSH_OPTIONS_HMAC_S_C, p->macs_s2c,
-			       mac, "MAC", e);
-	}
-	return rc;
-}
-
-static int
-set_kex(struct conn *c, const struct sshconf *conf, struct err *e)
-{
-	const char *def = algo_default(ALGO_KEX);
-	cleanup(free_ptr) char *kex = NULL, *pubkey = NULL;
-	int rc = algo_resolve(ALGO_KEX, conf->kex ? conf->kex : def, def, &kex,
-			      e);
-
-	if (rc == 0) {
-		rc = set_option(c, SSH_OPTIONS_KEY_EXCHANGE, kex,
-				"KexAlgorithms", e);
-	}
-	if (rc < 0 || !conf->pubkey_algs) {
-		return rc;
-	}
-	rc = algo_resolve(ALGO_PUBKEY, conf->pubkey_algs,
-			  algo_default(ALGO_PUBKEY), &pubkey, e);
-	return rc < 0 ? rc
-		      : set_option(c, SSH_OPTIONS_PUBLICKEY_ACCEPTED_TYPES,
-				   pubkey, "PubkeyAcceptedAlgorithms", e);
-}
-
-static int
-set_rekey(struct conn *c, const struct sshconf *conf, struct err *e)
-{
-	int rc = 0;
-
-	if (conf->rekey_bytes) {
-		rc = set_option(c, SSH_OPTIONS_REKEY_DATA, &conf->rekey_bytes,
-				"RekeyLimit", e);
-	}
-	if (rc == 0 && conf->rekey_s) {
-		rc = set_option(c, SSH_OPTIONS_REKEY_TIME, &conf->rekey_s,
-				"RekeyLimit", e);
-	}
-	return rc;
-}
-
 /* The host key that `first` showed leaves one type to ask for. */
 static const char *
 hostkey_algorithms(const struct opening *o)
@@ -176,49 +69,6 @@ hostkey_algorithms(const struct opening *o)
 	return strcmp(o->first->hostkey_type, "ssh-rsa") == 0
 		       ? "rsa-sha2-512,rsa-sha2-256"
 		       : o->first->hostkey_type;
-}
-
-static int
-set_options(struct opening *o, struct err *e)
-{
-	struct conn *c = o->conn;
-	const struct sshconf *conf = o->c;
-	long timeout_s = (long)((c->timeout_ms + 999) / 1000);
-	unsigned port = (unsigned)conf->port;
-	bool zlib = o->p->compression || conf->compression;
-	int no = 0, yes = 1;
-	/* libssh must not look into the user's files by itself: what it reads
-	 * there is decided by us. */
-	const struct {
-		enum ssh_options_e o;
-		const void *value;
-		const char *what;
-	} all[] = {
-		{ SSH_OPTIONS_PROCESS_CONFIG, &no, "PROCESS_CONFIG" },
-		{ SSH_OPTIONS_HOST, conf->host, "the host name" },
-		{ SSH_OPTIONS_PORT, &port, "the port" },
-		{ SSH_OPTIONS_USER, conf->user, "the user name" },
-		{ SSH_OPTIONS_TIMEOUT, &timeout_s, "the time-out" },
-		{ SSH_OPTIONS_STRICTHOSTKEYCHECK, &yes, "host key checks" },
-		{ SSH_OPTIONS_KNOWNHOSTS, "/dev/null", "known_hosts" },
-		{ SSH_OPTIONS_GLOBAL_KNOWNHOSTS, "/dev/null", "known_hosts" },
-		{ SSH_OPTIONS_HOSTKEYS, hostkey_algorithms(o),
-		  "HostKeyAlgorithms" },
-		{ SSH_OPTIONS_COMPRESSION, zlib ? "yes" : "no", "Compression" },
-		{ SSH_OPTIONS_FD, &c->sock.fd, "the socket" },
-	};
-	int rc = 0;
-
-	for (size_t i = 0; rc == 0 && i < sizeof(all) / sizeof(all[0]); i++) {
-		rc = set_option(c, all[i].o, all[i].value, all[i].what, e);
-	}
-	if (rc == 0) {
-		rc = set_offers(c, o->p, e);
-	}
-	if (rc == 0) {
-		rc = set_kex(c, conf, e);
-	}
-	return rc < 0 ? rc : set_rekey(c, conf, e);
 }
 
 /* Why the key exchange failed. */
@@ -411,7 +261,8 @@ open_once(struct opening *o, bool *shown, struct err *e)
 	if (!c->s) {
 		return err_nomem(e);
 	}
-	rc = set_options(o, e);
+	rc = conn_opts_set(c->s, o->p, hostkey_algorithms(o), c->sock.fd,
+			   c->timeout_ms, e);
 	if (rc == 0) {
 		rc = exchange_keys(o, e);
 	}

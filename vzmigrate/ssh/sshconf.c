@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * sshconf: asks ssh (or sshfile) for the configuration that applies, as lines
- * of text. What they mean is read in
- * sshconf_fields.c. State: the caller's struct
- * sshconf.
+ * of text. What they mean is read in sshconf_fields.c and sshconf_parse.c.
+ * State: the caller's struct sshconf.
  */
 #include "ssh/sshconf.h"
 

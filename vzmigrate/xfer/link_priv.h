@@ -39,14 +39,14 @@ struct link {
 	void *arg;
 	struct feed *feed; /* owned by the control link */
 	bool control;
-	uint32_t number;    /* of the stream; 0 is control */
-	uint32_t caps;	    /* wanted, then agreed on */
+	uint32_t number;     /* of the stream; 0 is control */
+	uint32_t caps;	     /* wanted, then agreed on */
 	struct limit *limit; /* of content frames; borrowed; or NULL */
-	struct buf in;	    /* bytes not yet parsed; thread only */
-	int64_t last_rx_ms; /* when a whole frame last came; thread only */
-	int64_t last_tx_ms; /* when a frame was last written; thread only */
-	size_t log_left;    /* bytes of the other host's lines still taken into
-			       our log; thread only */
+	struct buf in;	     /* bytes not yet parsed; thread only */
+	int64_t last_rx_ms;  /* when a whole frame last came; thread only */
+	int64_t last_tx_ms;  /* when a frame was last written; thread only */
+	size_t log_left;     /* bytes of the other host's lines still taken into
+				our log; thread only */
 	uint64_t sent, acked;	 /* content frames taken from the feed, and
 				    finished by the agent; thread only */
 	uint32_t lens[FEED_MAX]; /* of those between, ring by their number */
@@ -76,6 +76,11 @@ int link_in_greeting(struct link *l, int64_t timeout_ms, struct err *e);
 /* Drop the oldest frame that is kept, if there is one; the one that is being
  * written lives until then. */
 void link_in_forget(struct link *l);
+
+/* link_out.c. Start the thread; after link_in_greeting. E_SYSTEM. */
+int link_out_start(struct link *l, struct err *e);
+/* Free a list of frames; NULL is allowed. */
+void link_out_drop(struct pool_frame *f);
 
 /* link.c. `feed`: a data stream of that connection; NULL: a control stream.
  * NULL without memory. */

@@ -14,11 +14,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "fs/beneath.h"
+#include "fs/devno.h"
 #include "xfer/proof.h"
 #include "xfer/send_int.h"
 
@@ -44,18 +44,12 @@ struct groups {
 	int fd;
 };
 
-static uint64_t
-dev_of(const struct statx *stx)
-{
-	return makedev(stx->stx_dev_major, stx->stx_dev_minor);
-}
-
 int
 send_groups_name(struct pass *p, struct lane *n, struct ledger_dir *d,
 		 struct ledger_entry *en, const struct statx *stx,
 		 struct err *e)
 {
-	struct send_name v = { .dev = dev_of(stx),
+	struct send_name v = { .dev = devno_of(stx),
 			       .ino = stx->stx_ino,
 			       .en = en,
 			       .dir = d,
@@ -164,7 +158,7 @@ send_inode(struct groups *g, const struct send_name *v,
 		return errno == ENOENT ? err_set(e, E_NOT_FOUND, "vanished")
 				       : err_sys(e, errno, "cannot stat");
 	}
-	if (it->stx.stx_ino != v->ino || dev_of(&it->stx) != v->dev ||
+	if (it->stx.stx_ino != v->ino || devno_of(&it->stx) != v->dev ||
 	    S_ISREG(it->stx.stx_mode) != v->regular ||
 	    S_ISDIR(it->stx.stx_mode)) {
 		return err_set(e, E_CHANGED, "replaced while it was read");
