@@ -63,12 +63,12 @@ main(int argc, char **argv)
 		}
 	}
 	f = fopen(argv[1], "a");
-	if (!f || fprintf(f, "%ld %lld %lld\n", ru.ru_maxrss,
-			  micro(&ru.ru_utime), micro(&ru.ru_stime)) < 0 ||
+	if (!f ||
+	    fprintf(f, "%ld %lld %lld\n", ru.ru_maxrss, micro(&ru.ru_utime),
+		    micro(&ru.ru_stime)) < 0 ||
 	    fclose(f) != 0) {
 		perror(argv[1]);
 		return 2;
 	}
-	return WIFEXITED(status) ? WEXITSTATUS(status)
-				 : 128 + WTERMSIG(status);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -800,7 +800,7 @@ check_fresh(int fd, const struct meta_fresh *f, const struct meta *m)
 static void
 test_fresh(void **state)
 {
-	static const uint16_t perms[] = { 0644, 0755, 0600, 0,	  0444,
+	static const uint16_t perms[] = { 0644, 0755, 0600,  0,	    0444,
 					  0666, 0777, 04755, 02755, 01644 };
 	const char *fs;
 	char path[512];

@@ -671,8 +671,7 @@ test_tame(void **state)
 	fd = fsfix_open("tmpfs", path);
 	assert_true(fd >= 0);
 	fsfix_file(fd, "f", 'x', 7);
-	assert_int_equal(mknodat(fd, "null", S_IFCHR | 0666, makedev(1, 3)),
-			 0);
+	assert_int_equal(mknodat(fd, "null", S_IFCHR | 0666, makedev(1, 3)), 0);
 	assert_int_equal(mkdirat(fd, "m", 0755), 0);
 	assert_int_equal(mkdirat(fd, "a b\\c", 0755), 0);
 	fsfix_file(fd, "m/covered", 'y', 1);
@@ -711,8 +710,7 @@ test_tame(void **state)
 	assert_int_equal(n, 0);
 	mounts_free(list, n);
 	assert_int_equal(mounts_below("/no/such", &list, &n, &e), E_SYSTEM);
-	assert_int_equal(beneath_open_tame("/no/such", &tame, &e),
-			 E_NOT_FOUND);
+	assert_int_equal(beneath_open_tame("/no/such", &tame, &e), E_NOT_FOUND);
 	close(fd);
 	fsfix_remove(path);
 }

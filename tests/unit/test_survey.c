@@ -27,10 +27,10 @@
 
 static char path[512];
 
-#define EACH_FS(fd)                                               \
-	for (size_t each_ = 0; fsfix_names[each_]; each_++)       \
-		for (int fd = fsfix_open(fsfix_names[each_], path); \
-		     fd >= 0; close(fd), fsfix_remove(path), fd = -1)
+#define EACH_FS(fd)                                                          \
+	for (size_t each_ = 0; fsfix_names[each_]; each_++)                  \
+		for (int fd = fsfix_open(fsfix_names[each_], path); fd >= 0; \
+		     close(fd), fsfix_remove(path), fd = -1)
 
 static const struct send_opts opts = { .threads = 2 };
 
@@ -63,11 +63,11 @@ static void
 test_possible(void **state)
 {
 	(void)state;
-	EACH_FS (fd) {
+	EACH_FS(fd)
+	{
 		struct fsprobe p = probe(fd);
 
-		assert_int_equal(p.caps & FSPROBE_FLAGS &
-					 ~fsprobe_possible(fd),
+		assert_int_equal(p.caps & FSPROBE_FLAGS & ~fsprobe_possible(fd),
 				 0);
 	}
 	/* One that no row is for: all of them. */
@@ -91,8 +91,7 @@ make_tree(int fd)
 	assert_int_equal(fsetxattr(f, "trusted.vzm", "x", 1, 0), 0);
 	close(f);
 	f = openat(fd, "noatime", O_RDONLY);
-	assert_int_equal(ioctl(f, FS_IOC_SETFLAGS, &(int){ FS_NOATIME_FL }),
-			 0);
+	assert_int_equal(ioctl(f, FS_IOC_SETFLAGS, &(int){ FS_NOATIME_FL }), 0);
 	close(f);
 	assert_int_equal(mkdirat(fd, "dir", 0755), 0);
 	assert_int_equal(mknodat(fd, "dir/null", S_IFCHR | 0600, makedev(1, 3)),
@@ -107,7 +106,8 @@ static void
 test_looked_for(void **state)
 {
 	(void)state;
-	EACH_FS (fd) {
+	EACH_FS(fd)
+	{
 		struct fsprobe all = { .caps = UINT32_MAX,
 				       .xattr_max = FSPROBE_XATTR_SIZE };
 		struct fsprobe less;
@@ -149,7 +149,8 @@ static void
 test_directories(void **state)
 {
 	(void)state;
-	EACH_FS (fd) {
+	EACH_FS(fd)
+	{
 		struct fsprobe all = { .caps = UINT32_MAX,
 				       .xattr_max = FSPROBE_XATTR_SIZE };
 		struct send_survey s;
@@ -171,7 +172,8 @@ static void
 test_xattr_some(void **state)
 {
 	(void)state;
-	EACH_FS (fd) {
+	EACH_FS(fd)
+	{
 		make_tree(fd);
 		assert_false(xattr_some(fd, "plain"));
 		assert_false(xattr_some(fd, "dir"));

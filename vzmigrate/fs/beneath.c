@@ -109,10 +109,9 @@ tame_view(int rootfd)
 			    MOUNT_ATTR_NOATIME,
 		.attr_clr = MOUNT_ATTR__ATIME,
 	};
-	cleanup(close_fd) int tree =
-		(int)syscall(SYS_open_tree, rootfd, "",
-			     OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC |
-				     AT_EMPTY_PATH);
+	cleanup(close_fd) int tree = (int)syscall(
+		SYS_open_tree, rootfd, "",
+		OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
 
 	if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH,
 				&attr, sizeof(attr)) < 0) {

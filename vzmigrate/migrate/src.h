@@ -60,9 +60,9 @@ struct src_result {
 	/* Of its content frames: before compression, after it, and how many
 	 * were compressed. */
 	uint64_t raw_bytes, wire_bytes, packed;
-	unsigned streams; /* the most that carried it; 0: nothing was sent */
-	bool verified; /* the proof was compared in this run */
-	int64_t ms;    /* of the whole */
+	unsigned streams;    /* the most that carried it; 0: nothing was sent */
+	bool verified;	     /* the proof was compared in this run */
+	int64_t ms;	     /* of the whole */
 	int64_t downtime_ms; /* from the order to stop until it was up there;
 				-1: not known, or it was not up */
 	int64_t step_ms[STEP_LAST + 1];
