@@ -21,6 +21,7 @@
 
 #include "base/cleanup.h"
 #include "fs/beneath.h"
+#include "fs/devno.h"
 #include "fs/iflags.h"
 #include "fs/xattr.h"
 
@@ -114,7 +115,7 @@ from_statx(const struct statx *stx, struct meta *m, struct meta_ident *id)
 	m->mtime.sec = stx->stx_mtime.tv_sec;
 	m->mtime.nsec = stx->stx_mtime.tv_nsec;
 	if (id) {
-		id->dev = makedev(stx->stx_dev_major, stx->stx_dev_minor);
+		id->dev = devno_of(stx);
 		id->ino = stx->stx_ino;
 		id->nlink = stx->stx_nlink;
 		id->blocks = stx->stx_blocks;

@@ -19,12 +19,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "fs/beneath.h"
+#include "fs/devno.h"
 #include "fs/dirpool.h"
 
 #define DENTS (128u << 10) /* bytes read from a directory at once */
@@ -120,8 +120,7 @@ is_mount(const struct dirnode *dir, const struct statx *stx)
 	}
 	/* Before Linux 5.8. A directory that is a mount is found on opening;
 	 * another device may also be a subvolume. */
-	return !S_ISDIR(stx->stx_mode) &&
-	       makedev(stx->stx_dev_major, stx->stx_dev_minor) != dir->dev;
+	return !S_ISDIR(stx->stx_mode) && devno_of(stx) != dir->dev;
 }
 
 /* --- one entry -----------------------------------------------------------*/
@@ -448,7 +447,7 @@ visit(struct worker *w, struct dirnode *n)
 		err_sys(&w->err, errno, "cannot stat");
 		return fault(w, "", 0, &w->err);
 	}
-	n->dev = makedev(stx.stx_dev_major, stx.stx_dev_minor);
+	n->dev = devno_of(&stx);
 	n->ino = stx.stx_ino;
 	rc = take_id(w, n);
 	if (rc < 0) {

@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,6 +28,7 @@
 #include "base/escape.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "fs/devno.h"
 #include "xfer/proof.h"
 #include "xfer/send_int.h"
 #include "xfer/send_ship.h"
@@ -282,8 +282,7 @@ sum_name(struct pass *p, struct lane *n, const struct item *it, bool first)
 static uint64_t
 inode_number(const struct pass *p, const struct statx *stx)
 {
-	uint64_t v[2] = { makedev(stx->stx_dev_major, stx->stx_dev_minor),
-			  stx->stx_ino };
+	uint64_t v[2] = { devno_of(stx), stx->stx_ino };
 
 	return v[0] == p->rootdev ? v[1] : digest_hash64(p->key, v, sizeof(v));
 }

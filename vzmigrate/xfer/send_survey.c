@@ -15,11 +15,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 
 #include "base/cleanup.h"
 #include "base/escape.h"
 #include "fs/beneath.h"
+#include "fs/devno.h"
 #include "fs/fsprobe.h"
 #include "fs/meta.h"
 #include "fs/scan.h"
@@ -132,7 +132,7 @@ named(struct err *e, const char *path, size_t len, const char *name)
 static uint64_t
 inode_number(const struct statx *stx)
 {
-	uint64_t dev = makedev(stx->stx_dev_major, stx->stx_dev_minor);
+	uint64_t dev = devno_of(stx);
 
 	return stx->stx_ino ^ dev * 0x9e3779b97f4a7c15u;
 }
