@@ -440,8 +440,7 @@ afresh(struct src *m, struct err *e)
 	m->dst = MSG_DST_NONE;
 	m->want_back = false;
 	rc = rc < 0 ? rc : src_load(m, m->ct.id, e);
-	rc = rc < 0 ? rc : src_begin(m, e);
-	rc = rc < 0 ? rc : src_open(m, e);
+	rc = rc < 0 ? rc : src_begin_open(m, e);
 	if (rc == 0 && m->dst != MSG_DST_NONE) {
 		rc = err_set(e, E_PROTOCOL,
 			     "%s knows the new session %s already (%s)",
@@ -468,7 +467,8 @@ go_on(struct src *m, struct err *e)
 	if (rc == 0 && !m->loaded) {
 		rc = src_load(m, m->ct.id, e);
 	}
-	if (rc == 0 && srcsession_state(m->s) == STEPS_RESTORED) {
+	if (rc == 0 &&
+	    (srcsession_state(m->s) == STEPS_RESTORED || !was->dst_id)) {
 		rc = src_begin(m, e);
 	}
 	return rc;

@@ -223,6 +223,8 @@ src_facts(const struct src *m, const char *host, struct srcsession_facts *f)
 		.new_root = m->want->new_root,
 		.dst_lxcpath = p->dst_lxcpath,
 		.dst_vz_conf = p->dst_vz_conf,
+		.dst_id = m->opened ? m->place.id : NULL,
+		.dst_tree = m->opened ? m->place.tree : NULL,
 	};
 }
 
@@ -282,6 +284,16 @@ src_open(struct src *m, struct err *e)
 	return 0;
 }
 
+int
+src_begin_open(struct src *m, struct err *e)
+{
+	int rc = src_begin(m, e);
+
+	rc = rc < 0 ? rc : src_open(m, e);
+	/* For --status, and for whoever has to look there by hand. */
+	return rc < 0 || !m->place.id ? rc : src_begin(m, e);
+}
+
 /* A session that is there already against the host that answered. */
 static int
 check_destination(struct src *m, struct err *e)
@@ -334,13 +346,10 @@ src_connect(struct src *m, struct err *e)
 	if (rc >= 0) {
 		rc = check_destination(m, e);
 	}
-	if (rc == 0 && srcsession_state(m->s) == STEPS_NEW) {
-		rc = src_begin(m, e);
+	if (rc < 0) {
+		return rc;
 	}
-	if (rc == 0) {
-		log_info("session %s to %s", srcsession_hex(m->s),
-			 m->env->dest);
-		rc = src_open(m, e);
-	}
-	return rc;
+	log_info("session %s to %s", srcsession_hex(m->s), m->env->dest);
+	return srcsession_state(m->s) == STEPS_NEW ? src_begin_open(m, e)
+						   : src_open(m, e);
 }

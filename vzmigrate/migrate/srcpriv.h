@@ -106,6 +106,9 @@ int src_begin(struct src *m, struct err *e);
 /* OPEN the session on a live connection; fills epoch, dst, place. */
 int src_open(struct src *m, struct err *e);
 
+/* Both, and the record again with what was learned of the place. */
+int src_begin_open(struct src *m, struct err *e);
+
 /* Give up what the destination has of the session: ABORT. */
 int src_abort(struct src *m, bool keep, struct err *e);
 
