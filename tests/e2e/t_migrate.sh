@@ -111,6 +111,19 @@ agent_runs()
 	on b pgrep -x vzmigrate-agent >/dev/null
 }
 
+# kept WHERE PATH - the summary says where the container is now, where the copy
+# is kept, and how to be rid of it; that is done.
+kept()
+{
+	local cmd
+	assert_match "^  (now|copied to) $1\$" "$OUT"
+	assert_match "^  the (copy that is kept here cannot be started|source stays here, as it was): $2\$" \
+		"$OUT"
+	cmd=$(sed -n 's/^  to remove it: //p' "$OUT")
+	on a bash -euc "${cmd:-false}"
+	assert_no_file "$A$2"
+}
+
 # --- each kind --------------------------------------------------------------
 
 test_lxc()
@@ -118,7 +131,7 @@ test_lxc()
 	lxc_make a web
 	"$TOOLS/nastytree" --small "$A/var/lib/lxc/web/rootfs/nasty"
 	assert_exit 0 vzm -r no b web
-	assert_match '^vzmigrate: moved CT web to root@b: .* kind=lxc files=[0-9]+ bytes=[0-9]+ .*seconds=[0-9.]+ .*cipher=.* cipher_by=hardware .*verified=true' "$OUT"
+	assert_match '^vzmigrate: moved CT web to root@b: .* kind=lxc new_ct=web place=/var/lib/lxc/web/rootfs files=[0-9]+ bytes=[0-9]+ .*seconds=[0-9.]+ .*cipher=.* cipher_by=hardware .*verified=true' "$OUT"
 	same "$A/var/lib/lxc/web/rootfs" "$B/var/lib/lxc/web/rootfs"
 	assert_no_match '^web *$' <(on a lxc-ls -1)
 	assert_match '^web *$' <(on b lxc-ls -1)
@@ -131,7 +144,14 @@ test_lxc()
 	fi
 	no_sessions
 	# And says so when asked again.
+	cp "$OUT" "$TEST_TMP/moved"
 	refused 10 'web' -r no b web
+	OUT=$TEST_TMP/moved
+	# As the manual says of immutable files.
+	on a chattr -R -f -i -a /var/lib/lxc/web/rootfs || :
+	kept 'web on root@b, in /var/lib/lxc/web/rootfs' \
+		/var/lib/lxc/web/rootfs
+	assert_no_file "$A/var/lib/lxc/web"
 }
 
 test_lxc_source_removed()
@@ -158,6 +178,9 @@ test_dir()
 	# The source is of use still.
 	assert_exit 0 vzm --kind=dir b /srv/nasty:/srv/again
 	same "$A/srv/nasty" "$B/srv/again"
+	assert_match '^  copied to /srv/again on root@b$' "$OUT"
+	assert_match '^  to remove it: rm -rf --one-file-system /srv/nasty$' \
+		"$OUT"
 	assert_exit 0 vzm --kind=dir -r yes b /srv/nasty
 	assert_no_file "$A/srv/nasty"
 	same "$B/srv/again" "$B/srv/nasty"
@@ -183,12 +206,15 @@ test_openvz()
 test_openvz_kept_and_renamed()
 {
 	vz_make a 102
+	printf '#!/bin/sh\n' >"$A/etc/vz/conf/102.start"
 	assert_exit 0 vzm -r no --new-id=202 --new-private=/vz/elsewhere/202 \
 		b 102
 	assert_file "$A/etc/vz/conf/102.conf.migrated"
 	assert_file "$A/vz/private/102/etc/hostname"
 	assert_file "$B/etc/vz/conf/202.conf"
 	assert_file "$B/vz/elsewhere/202/etc/hostname"
+	kept '202 on root@b, in /vz/elsewhere/202' /vz/private/102
+	assert_eq '' "$(ls "$A/etc/vz/conf" | grep '^102' || :)"
 }
 
 test_several()
@@ -238,7 +264,9 @@ test_json()
 	echo x >"$A/srv/j/x"
 	assert_exit 0 vzm --json --kind=dir b /srv/j:/srv/j2
 	jq -es 'last | .event == "summary" and .result == "copied" and
-		.destination == "root@b" and .bytes == 2 and .verified' \
+		.destination == "root@b" and .bytes == 2 and .verified and
+		.new_ct == "/srv/j2" and .place == "/srv/j2" and
+		.source_kept == "/srv/j" and .remains == ["/srv/j"]' \
 		"$OUT" >/dev/null || fail "$(cat "$OUT")"
 	assert_exit 9 vzm --json --kind=dir b /srv/j:/srv/j2
 	jq -es 'last | .result == "failed" and .step == "check" and

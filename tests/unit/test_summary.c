@@ -21,6 +21,9 @@ full(void)
 		{ "pass 1", 2500, 24000, 1000000000 },
 		{ "final pass", 250, 500, 100000000 },
 	};
+	static char tree[] = "/vz/private/101";
+	static char odd[] = "/etc/vz's/\n101.conf.migrated";
+	static char *const remains[] = { tree, odd };
 	struct summary s = SUMMARY_INIT;
 
 	s.ct = "101";
@@ -43,7 +46,11 @@ full(void)
 	s.cipher_gain = 2.643;
 	s.cipher_default = "chacha20-poly1305@openssh.com";
 	s.ssh_config = "Ciphers ^aes128-gcm@openssh.com";
-	s.source_kept = "/vz/private/101.migrated";
+	s.new_ct = "201";
+	s.place = "/vz2/private/201";
+	s.source_kept = "/vz/private/101";
+	s.remains = remains;
+	s.nremains = 2;
 	s.verified = 1;
 	s.warnings = 1;
 	s.stages = stages;
@@ -53,12 +60,13 @@ full(void)
 
 #define LINE                                                              \
 	"vzmigrate: moved CT 101 to root@host: session=ab12 kind=lxc "    \
+	"new_ct=201 place=/vz2/private/201 "                              \
 	"files=24500 bytes=1100000000 wire_bytes=523809524 ratio=2.10 "   \
 	"seconds=3.204 rate=400000000 downtime=0.350 passes=2 "           \
 	"resent=100000000 final_bytes=4000000 streams=4 compress=zstd "   \
 	"cipher=aes128-gcm@openssh.com cipher_by=probe cipher_gain=2.64 " \
 	"cipher_default=chacha20-poly1305@openssh.com "                   \
-	"source_kept=/vz/private/101.migrated verified=true warnings=1\n"
+	"source_kept=/vz/private/101 verified=true warnings=1\n"
 
 static void
 want(const struct summary *s, enum summary_format f, const char *text)
@@ -98,6 +106,7 @@ test_human(void **state)
 	(void)state;
 	want(&s, SUMMARY_HUMAN,
 	     LINE
+	     "  now 201 on root@host, in /vz2/private/201\n"
 	     "  24500 files, 1.1 GB in 3.20 s (copying at 400 MB/s), "
 	     "2 passes, 4 streams, zstd 2.10:1\n"
 	     "  downtime 0.35 s (final pass read 4.0 MB)\n"
@@ -107,8 +116,45 @@ test_human(void **state)
 	     "^aes128-gcm@openssh.com\n"
 	     "  pass 1                      2.50 s      24000 files    1.0 GB\n"
 	     "  final pass                  0.25 s        500 files    100 MB\n"
-	     "  the source's copy is kept: /vz/private/101.migrated\n"
+	     "  the copy that is kept here cannot be started: "
+	     "/vz/private/101\n"
+	     "  to remove it: rm -rf --one-file-system /vz/private/101 "
+	     "$'/etc/vz\\x27s/\\x0a101.conf.migrated'\n"
 	     "  1 warning, see above\n");
+}
+
+/* A directory is of use here still; of what may have come back nothing is said
+ * of its removal. */
+static void
+test_human_kept(void **state)
+{
+	static char path[] = "/srv/a";
+	static char *const remains[] = { path };
+	struct summary s = SUMMARY_INIT;
+
+	(void)state;
+	s.result = SUMMARY_COPIED;
+	s.ct = s.source_kept = path;
+	s.destination = "h";
+	s.new_ct = s.place = "/srv/b";
+	s.remains = remains;
+	s.nremains = 1;
+	want(&s, SUMMARY_HUMAN,
+	     "vzmigrate: copied CT /srv/a to h: new_ct=/srv/b place=/srv/b "
+	     "files=0 bytes=0 seconds=0.000 source_kept=/srv/a warnings=0\n"
+	     "  copied to /srv/b on h\n"
+	     "  0 files, 0 B in 0.00 s\n"
+	     "  the source stays here, as it was: /srv/a\n"
+	     "  to remove it: rm -rf --one-file-system /srv/a\n");
+	s.result = SUMMARY_MOVED;
+	s.ct = s.new_ct = "101";
+	s.nremains = 0;
+	want(&s, SUMMARY_HUMAN,
+	     "vzmigrate: moved CT 101 to h: new_ct=101 place=/srv/b "
+	     "files=0 bytes=0 seconds=0.000 source_kept=/srv/a warnings=0\n"
+	     "  now 101 on h, in /srv/b\n"
+	     "  0 files, 0 B in 0.00 s\n"
+	     "  the source's copy is kept: /srv/a\n");
 }
 
 static void
@@ -149,7 +195,7 @@ test_json(void **state)
 	struct summary s = full();
 	struct err e = { 0 };
 	char *text;
-	json_t *o, *stages;
+	json_t *o, *stages, *remains;
 	const char *result, *ct, *cipher;
 	double seconds, ratio, gain, first;
 	json_int_t files, rate;
@@ -183,6 +229,10 @@ test_json(void **state)
 	assert_int_equal(rate, 400000000);
 	assert_true(verified);
 	assert_int_equal(json_array_size(stages), 2);
+	remains = json_object_get(o, "remains");
+	assert_int_equal(json_array_size(remains), 2);
+	assert_string_equal(json_string_value(json_array_get(remains, 0)),
+			    "/vz/private/101");
 	assert_null(json_object_get(o, "mac"));
 	assert_null(json_object_get(o, "error"));
 	assert_string_equal(json_string_value(json_object_get(o, "event")),
@@ -202,6 +252,7 @@ test_json_ended(void **state)
 	s.kind = "lxc";
 	s.warnings = 2;
 	s.stages = NULL;
+	s.nremains = 0;
 	s.ssh_config = NULL;
 	s.ms = 250;
 	s.result = SUMMARY_GIVEN_UP;
@@ -282,6 +333,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_line),
 		cmocka_unit_test(test_human),
+		cmocka_unit_test(test_human_kept),
 		cmocka_unit_test(test_failed),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_json_ended),

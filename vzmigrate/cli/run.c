@@ -289,8 +289,8 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 	s.destination = dial_dest(r->dial);
 	s.session = *res->session ? res->session : NULL;
 	s.kind = res->kind;
-	s.new_ct =
-		res->new_id && strcmp(res->new_id, s.ct) ? res->new_id : NULL;
+	s.new_ct = res->new_id;
+	s.place = res->dst_tree;
 	s.files = res->sent.proof.entries;
 	s.bytes = res->sent_bytes;
 	s.ms = res->ms;
@@ -317,6 +317,8 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 		probing_fill(r->probing, &s);
 	}
 	s.source_kept = res->kept;
+	s.remains = res->remains;
+	s.nremains = res->nremains;
 	s.verified = res->verified ? 1 : -1;
 	/* Of both hosts, and of the first container those before it. */
 	s.warnings = (unsigned)(log_count(LOGL_WARN) - r->warned);

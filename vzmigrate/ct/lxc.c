@@ -456,6 +456,27 @@ lxc_destroy(const struct ct_host *h, const struct ct *c, struct err *e)
 	return 0;
 }
 
+static int
+lxc_remains(const struct ct_host *h, const struct ct *c, ct_remains_fn *fn,
+	    void *arg, struct err *e)
+{
+	cleanup(free_ptr) char *dir = lxc_dir(h, c->id, e);
+	cleanup(free_ptr) char *real = dir ? realpath(dir, NULL) : NULL;
+	int rc = 0;
+
+	if (!dir) {
+		return e ? e->code : E_NOMEM;
+	}
+	if (!real || (look(dir) & HAVE_CONFIG)) {
+		return 0;
+	}
+	if (!ctpath_inside(c->tree, real)) {
+		rc = fn(c->tree, arg, e);
+	}
+	rc = rc ? rc : fn(real, arg, e);
+	return rc || ctpath_type(dir) != S_IFLNK ? rc : fn(dir, arg, e);
+}
+
 const struct ct_kind lxc_kind = {
 	.name = "lxc",
 	.by_path = false,
@@ -473,6 +494,7 @@ const struct ct_kind lxc_kind = {
 	.stop = lxcrun_stop,
 	.start = lxcrun_start,
 	.destroy = lxc_destroy,
+	.remains = lxc_remains,
 	.place = lxcdst_place,
 	.check = lxcdst_check,
 	.commit = lxcdst_commit,

@@ -432,6 +432,7 @@ const struct ct_kind openvz_kind = {
 	.prepare = openvzprep_image,
 	.images = ploop_images,
 	.destroy = openvzmark_destroy,
+	.remains = openvzmark_remains,
 	.place = openvzdst_place,
 	.check = openvzdst_check,
 	.commit = openvzdst_commit,

@@ -98,6 +98,8 @@ int openvzmark_unretire(const struct ct_host *h, const struct ct *c,
 			const char *tag, struct err *e);
 int openvzmark_destroy(const struct ct_host *h, const struct ct *c,
 		       struct err *e);
+int openvzmark_remains(const struct ct_host *h, const struct ct *c,
+		       ct_remains_fn *fn, void *arg, struct err *e);
 /* Whether the private area is mounted on VE_ROOT, which vzctl cannot tell
  * once the configuration has another name. */
 bool openvzmark_mounted(const struct ct *c);

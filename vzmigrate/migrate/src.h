@@ -51,7 +51,11 @@ struct src_result {
 	char *new_id;	 /* on the destination; owned; NULL: not known */
 	char *dst_tree;	 /* owned; NULL: not known */
 	char *kept;	 /* where the source copy is; owned; NULL: gone */
-	char *log_path;	 /* owned; or NULL */
+	/* All that is to be removed to be rid of it (ct_kind.remains),
+	 * absolute paths; owned; none where that cannot be said. */
+	char **remains;
+	size_t nremains;
+	char *log_path;		 /* owned; or NULL */
 	struct send_result sent; /* of the last pass */
 	unsigned passes;
 	uint64_t sent_bytes;  /* content, in all passes */
@@ -60,9 +64,9 @@ struct src_result {
 	/* Of its content frames: before compression, after it, and how many
 	 * were compressed. */
 	uint64_t raw_bytes, wire_bytes, packed;
-	unsigned streams; /* the most that carried it; 0: nothing was sent */
-	bool verified; /* the proof was compared in this run */
-	int64_t ms;    /* of the whole */
+	unsigned streams;    /* the most that carried it; 0: nothing was sent */
+	bool verified;	     /* the proof was compared in this run */
+	int64_t ms;	     /* of the whole */
 	int64_t downtime_ms; /* from the order to stop until it was up there;
 				-1: not known, or it was not up */
 	int64_t step_ms[STEP_LAST + 1];

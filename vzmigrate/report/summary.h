@@ -12,7 +12,8 @@
  *   key          JSON     meaning
  *   session      string   id of the migration
  *   kind         string   openvz, lxc, dir
- *   new_ct       string   name on the destination, where it differs
+ *   new_ct       string   id on the destination
+ *   place        string   where its files are there
  *   files        integer  entries of the tree sent, over all passes
  *   bytes        integer  bytes of file content sent, over all passes
  *   wire_bytes   integer  the same after compression, without SSH
@@ -49,6 +50,8 @@
  * "moved" (copied, checked, failed, "given up", "taken back"), "ct",
  * "destination", the keys above, and
  * "stages": [{"name", "seconds", "files", "bytes"}] where stages are given,
+ * "remains": the paths that are to be removed to be rid of a copy that is
+ * kept, as far as that can be said,
  * "ssh_config": the line (two with a MAC) that would make the probe's pick
  * permanent.
  */
@@ -59,6 +62,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 enum summary_result {
@@ -86,6 +90,7 @@ struct summary {
 	const char *session;
 	const char *kind;
 	const char *new_ct;
+	const char *place;
 	uint64_t files;
 	uint64_t bytes;
 	uint64_t wire_bytes;  /* 0: left out, with ratio */
@@ -106,7 +111,9 @@ struct summary {
 	const char *cipher_default;
 	const char *ssh_config;	 /* shown as lines of their own to people */
 	const char *source_kept; /* path or name */
-	int verified;		 /* < 0: left out */
+	char *const *remains;	 /* see "remains" above */
+	size_t nremains;
+	int verified; /* < 0: left out */
 	unsigned warnings;
 	const char *step;		    /* failed only */
 	const char *owner;		    /* failed only */
@@ -130,6 +137,9 @@ enum summary_format {
  * E_NOMEM. */
 char *summary_text(const struct summary *s, enum summary_format format,
 		   struct err *e);
+
+/* Append a value as in the first line. 0 or buf_append's errors. */
+int summary_put_value(struct buf *b, const char *text, struct err *e);
 
 /* Write it to `fd`. 0 or E_SYSTEM, E_NOMEM. Blocks on the descriptor. */
 int summary_print(const struct summary *s, enum summary_format format, int fd,
