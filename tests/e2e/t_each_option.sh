@@ -309,7 +309,7 @@ opt_status()
 	assert_match '^vzmigrate: no migration is unfinished here$' "$OUT"
 	fails --keep-dst
 	assert_exit 0 vzm --status /srv/d
-	assert_match '^vzmigrate: status CT /srv/d to root@b: .* kind=dir state=restored owner=source process=none$' "$OUT"
+	assert_match '^vzmigrate: status CT /srv/d to root@b: .* kind=dir state=restored owner=source process=none new_ct='"$K place=$K$" "$OUT"
 	assert_exit 0 vzm --abort b "/srv/d:$K"
 }
 
