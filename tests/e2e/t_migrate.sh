@@ -132,6 +132,8 @@ test_lxc()
 	"$TOOLS/nastytree" --small "$A/var/lib/lxc/web/rootfs/nasty"
 	assert_exit 0 vzm -r no b web
 	assert_match '^vzmigrate: moved CT web to root@b: .* kind=lxc new_ct=web place=/var/lib/lxc/web/rootfs files=[0-9]+ bytes=[0-9]+ .*seconds=[0-9.]+ .*cipher=.* cipher_by=hardware .*verified=true' "$OUT"
+	# What each container of the distribution has is no warning.
+	assert_match ' warnings=0$' "$OUT"
 	same "$A/var/lib/lxc/web/rootfs" "$B/var/lib/lxc/web/rootfs"
 	assert_no_match '^web *$' <(on a lxc-ls -1)
 	assert_match '^web *$' <(on b lxc-ls -1)

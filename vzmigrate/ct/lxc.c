@@ -91,6 +91,25 @@ lxc_name_ok(const char *name)
 	return n > 0 && n <= 200 && name[0] != '.' && name[0] != '-';
 }
 
+bool
+lxc_is_systems(const char *path)
+{
+	static const char *const dirs[] = { "/usr",   "/bin",	"/sbin", "/lib",
+					    "/lib32", "/lib64", "/dev" };
+	struct stat st;
+
+	if (strstr(path, "/..") || ctpath_inside(path, "/usr/local") ||
+	    (stat(path, &st) == 0 && S_ISBLK(st.st_mode))) {
+		return false;
+	}
+	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+		if (ctpath_inside(path, dirs[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
 char *
 lxc_dir(const struct ct_host *h, const char *name, struct err *e)
 {

@@ -24,6 +24,11 @@ char *lxc_dir(const struct ct_host *h, const char *name, struct err *e);
 /* Whether LXC would take it as a container's name. */
 bool lxc_name_ok(const char *name);
 
+/* Whether `path`, which a configuration names, comes with the distribution or
+ * is a device: below /usr without /usr/local, /bin, /sbin, /lib, /lib32,
+ * /lib64; below /dev, but no block device, which may hold a file system. */
+bool lxc_is_systems(const char *path);
+
 /* LXC's own lock of the container, which it takes whenever it reads or
  * writes the configuration (an open file description lock on
  * /run/lxc/lock/LXCPATH/.NAME). Waits up to 10 s; E_BUSY. */
