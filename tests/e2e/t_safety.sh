@@ -330,7 +330,7 @@ test_order_of_a_dead_source()
 	local old
 	fresh c
 	HELD_ENV=VZMIGRATE_PAUSE_MS=20000
-	held src.take-over -v c
+	held src.take-over -vv c
 	HELD_ENV=''
 	old=$(agent_pid)
 	on b kill -STOP "$old"

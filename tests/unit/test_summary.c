@@ -20,6 +20,7 @@ full(void)
 	static const struct summary_stage stages[] = {
 		{ "pass 1", 2500, 24000, 1000000000 },
 		{ "final pass", 250, 500, 100000000 },
+		{ "stop", 40, 0, 0 },
 	};
 	static char tree[] = "/vz/private/101";
 	static char odd[] = "/etc/vz's/\n101.conf.migrated";
@@ -54,7 +55,7 @@ full(void)
 	s.verified = 1;
 	s.warnings = 1;
 	s.stages = stages;
-	s.nstages = 2;
+	s.nstages = 3;
 	return s;
 }
 
@@ -116,6 +117,7 @@ test_human(void **state)
 	     "^aes128-gcm@openssh.com\n"
 	     "  pass 1                      2.50 s      24000 files    1.0 GB\n"
 	     "  final pass                  0.25 s        500 files    100 MB\n"
+	     "  stop                        0.04 s\n"
 	     "  the copy that is kept here cannot be started: "
 	     "/vz/private/101\n"
 	     "  to remove it: rm -rf --one-file-system /vz/private/101 "
@@ -210,7 +212,7 @@ test_json(void **state)
 	assert_non_null(o);
 	assert_int_equal(json_unpack(o,
 				     "{s:s,s:s,s:s,s:f,s:f,s:f,s:I,s:I,s:b,"
-				     "s:[{s:f},{}],s:o}",
+				     "s:[{s:f},{},{}],s:o}",
 				     "result", &result, "ct", &ct, "cipher",
 				     &cipher, "seconds", &seconds, "ratio",
 				     &ratio, "cipher_gain", &gain, "files",
@@ -228,7 +230,7 @@ test_json(void **state)
 	assert_int_equal(files, 24500);
 	assert_int_equal(rate, 400000000);
 	assert_true(verified);
-	assert_int_equal(json_array_size(stages), 2);
+	assert_int_equal(json_array_size(stages), 3);
 	remains = json_object_get(o, "remains");
 	assert_int_equal(json_array_size(remains), 2);
 	assert_string_equal(json_string_value(json_array_get(remains, 0)),

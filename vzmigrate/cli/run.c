@@ -150,8 +150,9 @@ greeted_agent(void *arg)
 static enum log_level
 wanted_level(const struct options *o)
 {
-	return o->verbose >= 2	 ? LOGL_TRACE
-	       : o->verbose == 1 ? LOGL_DEBUG
+	return o->verbose >= 3	 ? LOGL_TRACE
+	       : o->verbose == 2 ? LOGL_DEBUG
+	       : o->verbose == 1 ? LOGL_INFO
 				 : LOGL_WARN;
 }
 

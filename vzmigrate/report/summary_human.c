@@ -135,9 +135,13 @@ put_stages(struct buf *b, const struct summary *s, struct err *e)
 	for (size_t i = 0; !r && i < s->nstages; i++) {
 		const struct summary_stage *g = &s->stages[i];
 
-		r = buf_printf(b, e, "  %-24s %9s %10" PRIu64 " files %9s\n",
-			       g->name, human_duration(time, g->ms), g->files,
-			       human_bytes(bytes, g->bytes));
+		r = buf_printf(b, e, "  %-24s %9s", g->name,
+			       human_duration(time, g->ms));
+		if (!r && g->files) {
+			r = buf_printf(b, e, " %10" PRIu64 " files %9s",
+				       g->files, human_bytes(bytes, g->bytes));
+		}
+		r = r ? r : buf_printf(b, e, "\n");
 	}
 	return r;
 }
