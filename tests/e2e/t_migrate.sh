@@ -300,7 +300,14 @@ test_check_only()
 	lxc_make a chk
 	cp -a "$A/var/lib/lxc/chk" "$TEST_TMP/was"
 	assert_exit 0 vzm --check-only b chk
-	assert_match '^vzmigrate: checked CT chk' "$OUT"
+	assert_match '^vzmigrate: checked CT chk to root@b: .* new_ct=chk place=/var/lib/lxc/chk/rootfs state=stopped state_there=stopped files=[1-9][0-9]* bytes=[1-9][0-9]* disk_bytes=[1-9][0-9]* free_bytes=[1-9][0-9]* free_inodes=[0-9]+ filesystem=ext4 removes=true .* cipher=.* warnings=0$' "$OUT"
+	assert_match '^  nothing is in the way; it would be chk on root@b, in /var/lib/lxc/chk/rootfs$' "$OUT"
+	assert_match '^  it is stopped, and would be stopped there$' "$OUT"
+	assert_match '^  then the source copy would be removed' "$OUT"
+	assert_exit 0 vzm --check-only --json b chk
+	jq -e '.result == "checked" and .files > 10 and .removes and
+		.filesystem == "ext4" and .free_bytes > .disk_bytes and
+		.state == "stopped"' "$OUT" >/dev/null || fail "$(cat "$OUT")"
 	same "$TEST_TMP/was" "$A/var/lib/lxc/chk"
 	assert_no_file "$B/var/lib/lxc/chk"
 	no_sessions

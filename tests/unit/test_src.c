@@ -101,6 +101,11 @@ test_check_only(void **state)
 	srcfix_check_only = true;
 	assert_int_equal(srcfix_run(), 0);
 	assert_true(srcfix_result.checked);
+	assert_string_equal(srcfix_result.new_id, "ct1");
+	assert_string_equal(srcfix_result.dst_tree, "/there/ct1");
+	assert_true(srcfix_result.found.removes);
+	assert_int_equal(srcfix_result.found.state, CT_STOPPED);
+	assert_int_equal(srcfix_result.found.state_there, CT_STOPPED);
 	assert_false(srcfix_result.moved);
 	assert_untouched();
 	assert_int_equal(srcfix_dst_leftovers(), 0);

@@ -183,12 +183,88 @@ test_failed(void **state)
 	     "  cipher aes256-ctr with hmac-sha2-256\n"
 	     "  failed at step passes; the CT belongs to: source\n");
 	/* What only a failure has is not told of a success. */
-	s.result = SUMMARY_CHECKED;
+	s.result = SUMMARY_MOVED;
 	s.ct = "1";
 	s.destination = "";
 	want(&s, SUMMARY_LINE,
-	     "vzmigrate: checked CT 1 to \"\": files=0 bytes=0 seconds=0.001 "
+	     "vzmigrate: moved CT 1 to \"\": files=0 bytes=0 seconds=0.001 "
 	     "cipher=aes256-ctr mac=hmac-sha2-256 warnings=0\n");
+}
+
+/* What a check found; nothing of a copy, which there was not. */
+static void
+test_checked(void **state)
+{
+	struct summary_check c = {
+		.state = "running",
+		.state_there = "running",
+		.up = true,
+		.disk_bytes = 2043904,
+		.free_bytes = 8208420864,
+		.free_inodes = 1046857,
+		.fs = "ext4",
+		.removes = true,
+	};
+	struct summary s = SUMMARY_INIT;
+
+	(void)state;
+	s.result = SUMMARY_CHECKED;
+	s.ct = "web";
+	s.destination = "root@b";
+	s.session = "ab12";
+	s.kind = "lxc";
+	s.new_ct = "web2";
+	s.place = "/var/lib/lxc/web2/rootfs";
+	s.files = 28;
+	s.bytes = 1982361;
+	s.ms = 223;
+	s.compress = "none";
+	s.cipher = "aes128-gcm@openssh.com";
+	s.cipher_by = "hardware";
+	s.check = &c;
+	want(&s, SUMMARY_HUMAN,
+	     "vzmigrate: checked CT web to root@b: session=ab12 kind=lxc "
+	     "new_ct=web2 place=/var/lib/lxc/web2/rootfs state=running "
+	     "state_there=running files=28 bytes=1982361 disk_bytes=2043904 "
+	     "free_bytes=8208420864 free_inodes=1046857 filesystem=ext4 "
+	     "removes=true seconds=0.223 cipher=aes128-gcm@openssh.com "
+	     "cipher_by=hardware warnings=0\n"
+	     "  nothing is in the way; it would be web2 on root@b, in "
+	     "/var/lib/lxc/web2/rootfs\n"
+	     "  28 files, 2.0 MB (2.0 MB on disk); 8.2 GB are free there "
+	     "(ext4)\n"
+	     "  it is running: it would be copied while it is up, then "
+	     "stopped, and be running there\n"
+	     "  then the source copy would be removed (-r no keeps it)\n"
+	     "  cipher aes128-gcm@openssh.com, chosen by hardware\n");
+	/* A directory, where less is known and something was told. */
+	c = (struct summary_check){ .free_bytes = UINT64_MAX,
+				    .free_inodes = UINT64_MAX,
+				    .fs = "nfs" };
+	s.ct = "/srv/a";
+	s.new_ct = s.place = "/srv/b";
+	s.session = s.cipher = s.cipher_by = NULL;
+	s.kind = "dir";
+	s.warnings = 2;
+	want(&s, SUMMARY_HUMAN,
+	     "vzmigrate: checked CT /srv/a to root@b: kind=dir new_ct=/srv/b "
+	     "place=/srv/b files=28 bytes=1982361 disk_bytes=0 "
+	     "filesystem=nfs removes=false seconds=0.223 warnings=2\n"
+	     "  nothing is in the way but for the warnings above; it would be "
+	     "/srv/b on root@b\n"
+	     "  28 files, 2.0 MB (0 B on disk); the room there is not known "
+	     "(nfs)\n"
+	     "  the source copy would be kept\n");
+	c.state = c.state_there = "suspended";
+	want(&s, SUMMARY_JSON,
+	     "{\"event\":\"summary\",\"result\":\"checked\","
+	     "\"ct\":\"/srv/a\",\"destination\":\"root@b\","
+	     "\"kind\":\"dir\",\"new_ct\":\"/srv/b\","
+	     "\"place\":\"/srv/b\",\"state\":\"suspended\","
+	     "\"state_there\":\"suspended\",\"files\":28,"
+	     "\"bytes\":1982361,\"disk_bytes\":0,"
+	     "\"filesystem\":\"nfs\",\"removes\":false,"
+	     "\"seconds\":0.223,\"warnings\":2}\n");
 }
 
 static void
@@ -337,6 +413,7 @@ main(void)
 		cmocka_unit_test(test_human),
 		cmocka_unit_test(test_human_kept),
 		cmocka_unit_test(test_failed),
+		cmocka_unit_test(test_checked),
 		cmocka_unit_test(test_json),
 		cmocka_unit_test(test_json_ended),
 		cmocka_unit_test(test_json_bytes),

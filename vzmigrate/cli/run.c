@@ -275,12 +275,33 @@ result_of(const struct options *o, const struct src_result *res, int rc)
 			      : SUMMARY_MOVED;
 }
 
+/* What was found instead of what was copied. */
+static void
+fill_check(struct summary *s, struct summary_check *c,
+	   const struct src_found *f)
+{
+	*c = (struct summary_check){
+		.state = f->state ? ct_state_name(f->state) : NULL,
+		.state_there = f->state ? ct_state_name(f->state_there) : NULL,
+		.up = f->state && ct_state_is_up(f->state),
+		.disk_bytes = f->disk_bytes,
+		.free_bytes = f->free_bytes,
+		.free_inodes = f->free_inodes,
+		.fs = f->fs,
+		.removes = f->removes,
+	};
+	s->files = f->entries;
+	s->bytes = f->bytes;
+	s->check = c;
+}
+
 static void
 tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
      int rc, const struct err *e)
 {
 	struct summary_stage st[STEP_LAST + 2];
 	struct summary s = SUMMARY_INIT;
+	struct summary_check check;
 	struct dial_info info;
 	struct err out = { 0 };
 
@@ -324,6 +345,9 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 	/* Of both hosts, and of the first container those before it. */
 	s.warnings = (unsigned)(log_count(LOGL_WARN) - r->warned);
 	r->warned = log_count(LOGL_WARN);
+	if (s.result == SUMMARY_CHECKED) {
+		fill_check(&s, &check, &res->found);
+	}
 	if (rc < 0) {
 		s.step = steps_name(res->step);
 		s.owner = steps_owner_name(res->owner);

@@ -190,6 +190,45 @@ step_take_over(struct src *m, struct err *e)
 	return e->code;
 }
 
+/* ---- what is told at the end ---- */
+
+/* As it was told last, or, if it cannot be asked any more, at the beginning. */
+static void
+note_place(struct src *m)
+{
+	const struct srcsession_facts *f = srcsession_facts(m->s);
+	const char *id = m->place.id ? m->place.id : f->dst_id;
+	const char *tree = m->place.tree ? m->place.tree : f->dst_tree;
+
+	m->r->new_id = id ? strdup(id) : NULL;
+	if (tree && !m->r->dst_tree) {
+		m->r->dst_tree = strdup(tree);
+	}
+}
+
+void
+src_found(struct src *m, const struct send_survey *s, const struct fsprobe *fs)
+{
+	struct src_found *f = &m->r->found;
+
+	*f = (struct src_found){
+		.removes = plan_removes(m->env->plan, m->kind),
+		.entries = s->entries,
+		.bytes = s->data,
+		.disk_bytes = s->bytes,
+		.free_bytes = fs->bytes_free,
+		.free_inodes = fs->inodes_free,
+	};
+	snprintf(f->fs, sizeof(f->fs), "%s", fs->type);
+	if (!m->kind->by_path) {
+		f->state = m->ct.state;
+		f->state_there =
+			ct_state_is_up(f->state) && m->env->plan->nostart
+				? CT_STOPPED
+				: f->state;
+	}
+}
+
 /* ---- step 10 ---- */
 
 static void
@@ -324,20 +363,6 @@ remove_source(struct src *m)
 	}
 }
 
-/* As it was told last, or, if it cannot be asked any more, at the beginning. */
-static void
-note_place(struct src *m)
-{
-	const struct srcsession_facts *f = srcsession_facts(m->s);
-	const char *id = m->place.id ? m->place.id : f->dst_id;
-	const char *tree = m->place.tree ? m->place.tree : f->dst_tree;
-
-	m->r->new_id = id ? strdup(id) : NULL;
-	if (tree && !m->r->dst_tree) {
-		m->r->dst_tree = strdup(tree);
-	}
-}
-
 /* Nothing here fails the run. */
 static void
 step_clean_up(struct src *m)
@@ -391,6 +416,7 @@ static int
 end_checks(struct src *m, struct err *e)
 {
 	m->r->checked = true;
+	note_place(m);
 	if (m->dst != MSG_DST_NONE) {
 		return 0;
 	}

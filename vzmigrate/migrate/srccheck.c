@@ -186,6 +186,7 @@ check_there(struct src *m, const struct send_survey *s, struct ct_findings *f,
 		  m->place.tree ? m->place.tree : "?", r.fs.type,
 		  (unsigned long long)r.fs.bytes_free,
 		  (unsigned long long)r.fs.inodes_free);
+	src_found(m, s, &r.fs);
 	check_xattrs(m, s, &r.fs, f);
 	m->drop_flags = fsprobe_hints_lost(r.fs.caps);
 	for (size_t i = 0; i < r.findings.n; i++) {

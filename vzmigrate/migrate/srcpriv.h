@@ -138,6 +138,10 @@ int src_rounds(struct src *m, struct err *e);
  */
 int src_pass(struct src *m, struct err *e);
 
+/* Keep what the checks found, for the result. */
+void src_found(struct src *m, const struct send_survey *s,
+	       const struct fsprobe *fs);
+
 /* srccheck.c: step 3, all findings reported. */
 int src_check(struct src *m, struct err *e);
 

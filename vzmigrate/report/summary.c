@@ -141,6 +141,29 @@ collect_copy(struct fields *f, const struct summary *s)
 	add_num(f, "verified", TRUTH, s->verified >= 0, s->verified > 0);
 }
 
+/* Of what would be. */
+static void
+collect_check(struct fields *f, const struct summary *s)
+{
+	const struct summary_check *c = s->check;
+
+	add_text(f, "new_ct", s->new_ct);
+	add_text(f, "place", s->place);
+	add_text(f, "state", c->state);
+	add_text(f, "state_there", c->state_there);
+	add_num(f, "files", WHOLE, true, s->files);
+	add_num(f, "bytes", WHOLE, true, s->bytes);
+	add_num(f, "disk_bytes", WHOLE, true, c->disk_bytes);
+	add_num(f, "free_bytes", WHOLE, c->free_bytes != UINT64_MAX,
+		c->free_bytes);
+	add_num(f, "free_inodes", WHOLE, c->free_inodes != UINT64_MAX,
+		c->free_inodes);
+	add_text(f, "filesystem", c->fs);
+	add_num(f, "removes", TRUTH, true, c->removes);
+	add_seconds(f, s);
+	add_cipher(f, s);
+}
+
 /* The order is the one that the header promises. */
 static void
 collect(struct fields *f, const struct summary *s)
@@ -150,6 +173,8 @@ collect(struct fields *f, const struct summary *s)
 	add_text(f, "kind", s->kind);
 	if (s->result == SUMMARY_GIVEN_UP || s->result == SUMMARY_TAKEN_BACK) {
 		add_seconds(f, s);
+	} else if (s->result == SUMMARY_CHECKED) {
+		collect_check(f, s);
 	} else {
 		collect_copy(f, s);
 	}

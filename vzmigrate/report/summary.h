@@ -43,6 +43,18 @@
  *                         unknown
  *   error        string   failed only
  *
+ * Of one that was only checked `files` and `bytes` say what would be sent, and
+ * there are no keys of a copy, but
+ *
+ *   state        string   what it is here: running, frozen, mounted, stopped,
+ *                         suspended; not of a directory
+ *   state_there  string   what it would be there, likewise
+ *   disk_bytes   integer  what it takes on the disk here
+ *   free_bytes   integer  room on the destination's file system, if known
+ *   free_inodes  integer  likewise, where there is a limit
+ *   filesystem   string   its type
+ *   removes      boolean  the source copy would be destroyed
+ *
  * Of one that was given up or taken back there are session, kind, seconds and
  * warnings only.
  *
@@ -81,6 +93,16 @@ struct summary_stage {
 	uint64_t bytes;
 };
 
+/* What was found by checking alone. */
+struct summary_check {
+	const char *state, *state_there; /* or both NULL */
+	bool up; /* it is copied while something of it is up */
+	uint64_t disk_bytes;
+	uint64_t free_bytes, free_inodes; /* UINT64_MAX: left out */
+	const char *fs;
+	bool removes;
+};
+
 /* All strings are borrowed; NULL, and a negative or 0 number where the comment
  * says so, leave the key out. Initialise with SUMMARY_INIT. */
 struct summary {
@@ -115,6 +137,7 @@ struct summary {
 	size_t nremains;
 	int verified; /* < 0: left out */
 	unsigned warnings;
+	const struct summary_check *check;  /* checked only, and required */
 	const char *step;		    /* failed only */
 	const char *owner;		    /* failed only */
 	const char *error;		    /* failed only */

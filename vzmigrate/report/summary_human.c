@@ -10,11 +10,26 @@
 #include "report/human.h"
 #include "report/summary_int.h"
 
-/* "  now web2 on root@b, in /var/lib/lxc/web2/rootfs" */
+/* "web2 on root@b, in /var/lib/lxc/web2/rootfs" */
+static int
+put_there(struct buf *b, const struct summary *s, struct err *e)
+{
+	const char *id = s->new_ct ? s->new_ct : s->ct;
+	bool in = s->place && strcmp(s->place, id) != 0;
+	int r = summary_put_value(b, id, e);
+
+	r = r ? r : buf_printf(b, e, " on ");
+	r = r ? r : summary_put_value(b, s->destination, e);
+	if (!r && in) {
+		r = buf_printf(b, e, ", in ");
+		r = r ? r : summary_put_value(b, s->place, e);
+	}
+	return r;
+}
+
 static int
 put_where(struct buf *b, const struct summary *s, struct err *e)
 {
-	bool in = s->place && s->new_ct && strcmp(s->place, s->new_ct) != 0;
 	int r;
 
 	if (!s->new_ct ||
@@ -23,13 +38,7 @@ put_where(struct buf *b, const struct summary *s, struct err *e)
 	}
 	r = buf_printf(b, e,
 		       s->result == SUMMARY_MOVED ? "  now " : "  copied to ");
-	r = r ? r : summary_put_value(b, s->new_ct, e);
-	r = r ? r : buf_printf(b, e, " on ");
-	r = r ? r : summary_put_value(b, s->destination, e);
-	if (!r && in) {
-		r = buf_printf(b, e, ", in ");
-		r = r ? r : summary_put_value(b, s->place, e);
-	}
+	r = r ? r : put_there(b, s, e);
 	return r ? r : buf_printf(b, e, "\n");
 }
 
@@ -220,11 +229,53 @@ put_fate(struct buf *b, const struct summary *s, struct err *e)
 	return r;
 }
 
+/* What a move would do. */
+static int
+put_check(struct buf *b, const struct summary *s, struct err *e)
+{
+	const struct summary_check *c = s->check;
+	char bytes[HUMAN_MAX], disk[HUMAN_MAX], room[HUMAN_MAX];
+	int r = buf_printf(b, e, "  nothing is in the way%s; it would be ",
+			   s->warnings ? " but for the warnings above" : "");
+
+	r = r ? r : put_there(b, s, e);
+	r = r ? r
+	      : buf_printf(b, e, "\n  %" PRIu64 " files, %s (%s on disk); ",
+			   s->files, human_bytes(bytes, s->bytes),
+			   human_bytes(disk, c->disk_bytes));
+	if (!r && c->free_bytes != UINT64_MAX) {
+		r = buf_printf(b, e, "%s are free there (%s)\n",
+			       human_bytes(room, c->free_bytes), c->fs);
+	} else if (!r) {
+		r = buf_printf(b, e, "the room there is not known (%s)\n",
+			       c->fs);
+	}
+	if (!r && c->state) {
+		r = buf_printf(b, e,
+			       c->up ? "  it is %s: it would be copied while "
+				       "it is up, then stopped, and be %s "
+				       "there\n"
+				     : "  it is %s, and would be %s there\n",
+			       c->state, c->state_there);
+	}
+	return r ? r
+		 : buf_printf(b, e,
+			      c->removes ? "  then the source copy would be "
+					   "removed (-r no keeps it)\n"
+					 : "  the source copy would be kept\n");
+}
+
 int
 summary_put_human(struct buf *b, const struct summary *s, struct err *e)
 {
-	int r = put_where(b, s, e);
+	int r;
 
+	if (s->result == SUMMARY_CHECKED) {
+		r = put_check(b, s, e);
+		r = r ? r : put_cipher(b, s, e);
+		return r ? r : put_stages(b, s, e);
+	}
+	r = put_where(b, s, e);
 	r = r ? r : put_amount(b, s, e);
 	r = r ? r : put_downtime(b, s, e);
 	r = r ? r : put_cipher(b, s, e);
