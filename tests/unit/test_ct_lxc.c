@@ -920,7 +920,8 @@ test_place_refused(void **state)
 	w.new_root = NULL;
 	w.new_name = "x";
 	ctfix_err(KIND->place(&b, &w, &p, &e), &e, E_USAGE,
-		  "an lxc container has one name: use --new-id");
+		  "an lxc container has one name: use --new-id instead of "
+		  "--new-name");
 	w.new_name = NULL;
 	w.new_private = "x";
 	ctfix_err(KIND->place(&b, &w, &p, &e), &e, E_USAGE,

@@ -238,6 +238,11 @@ struct ct_kind {
 	int (*remains)(const struct ct_host *h, const struct ct *c,
 		       ct_remains_fn *fn, void *arg, struct err *e);
 
+	/* ---- both: what is asked for, by itself ---- */
+	/* E_USAGE for a wish that no host could meet; so it is told before one
+	 * is connected to. */
+	int (*wish)(const struct ct_want *w, struct err *e);
+
 	/* ---- destination ---- */
 	/* Decide the place from this host's configuration. E_CONFIG, E_USAGE.
 	 */

@@ -514,6 +514,7 @@ const struct ct_kind lxc_kind = {
 	.start = lxcrun_start,
 	.destroy = lxc_destroy,
 	.remains = lxc_remains,
+	.wish = lxcdst_wish,
 	.place = lxcdst_place,
 	.check = lxcdst_check,
 	.commit = lxcdst_commit,

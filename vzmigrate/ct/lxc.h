@@ -58,6 +58,7 @@ int lxc_parse_state(const char *out, const char *name, enum ct_state *s,
 		    struct err *e);
 
 /* The kind's rows for the destination (lxcdst.c). */
+int lxcdst_wish(const struct ct_want *w, struct err *e);
 int lxcdst_place(const struct ct_host *h, const struct ct_want *w,
 		 struct ct_place *p, struct err *e);
 int lxcdst_check(const struct ct_host *h, const struct ct_want *w,

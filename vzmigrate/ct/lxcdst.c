@@ -105,17 +105,10 @@ want_id(const struct ct_want *w)
 }
 
 int
-lxcdst_place(const struct ct_host *h, const struct ct_want *w,
-	     struct ct_place *p, struct err *e)
+lxcdst_wish(const struct ct_want *w, struct err *e)
 {
-	cleanup(free_ptr) char *dir = NULL;
-	cleanup(free_ptr) char *lxcpath = NULL;
-	cleanup(free_ptr) char *real = NULL;
-	cleanup(free_ptr) char *tree = NULL;
 	const char *id = want_id(w);
-	int rc = 0;
 
-	memset(p, 0, sizeof(*p));
 	if (!lxc_name_ok(id)) {
 		return err_set(e, E_USAGE,
 			       "'%s' cannot be the name of an lxc container",
@@ -125,9 +118,26 @@ lxcdst_place(const struct ct_host *h, const struct ct_want *w,
 		return err_set(e, E_USAGE,
 			       "--new-root has no meaning for lxc containers");
 	}
-	if (w->new_name) {
-		return err_set(e, E_USAGE,
-			       "an lxc container has one name: use --new-id");
+	return w->new_name ? err_set(e, E_USAGE,
+				     "an lxc container has one name: use "
+				     "--new-id instead of --new-name")
+			   : 0;
+}
+
+int
+lxcdst_place(const struct ct_host *h, const struct ct_want *w,
+	     struct ct_place *p, struct err *e)
+{
+	cleanup(free_ptr) char *dir = NULL;
+	cleanup(free_ptr) char *lxcpath = NULL;
+	cleanup(free_ptr) char *real = NULL;
+	cleanup(free_ptr) char *tree = NULL;
+	const char *id = want_id(w);
+	int rc = lxcdst_wish(w, e);
+
+	memset(p, 0, sizeof(*p));
+	if (rc < 0) {
+		return rc;
 	}
 	lxcpath = lxc_path(h, e);
 	dir = lxcpath ? lxc_dir(h, id, e) : NULL;

@@ -433,6 +433,7 @@ const struct ct_kind openvz_kind = {
 	.images = ploop_images,
 	.destroy = openvzmark_destroy,
 	.remains = openvzmark_remains,
+	.wish = openvzdst_wish,
 	.place = openvzdst_place,
 	.check = openvzdst_check,
 	.commit = openvzdst_commit,

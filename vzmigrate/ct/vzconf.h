@@ -117,6 +117,7 @@ int openvzprep_image(const struct ct_host *h, const struct ct *c, bool compact,
 		     bool snapshot, struct err *e);
 
 /* The kind's rows for the destination (openvzdst.c). */
+int openvzdst_wish(const struct ct_want *w, struct err *e);
 int openvzdst_place(const struct ct_host *h, const struct ct_want *w,
 		    struct ct_place *p, struct err *e);
 int openvzdst_check(const struct ct_host *h, const struct ct_want *w,

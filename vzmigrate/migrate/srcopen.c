@@ -171,6 +171,23 @@ open_log(struct src *m)
 	m->r->log_path = strdup(logfile_path(m->log));
 }
 
+/* A wish that no host could meet. */
+static int
+check_wish(struct src *m, struct err *e)
+{
+	const struct ct_want w = { .id = m->ct.id,
+				   .name = m->ct.name,
+				   .new_id = m->want->new_id,
+				   .new_name = m->want->new_name,
+				   .new_private = m->want->new_private,
+				   .new_root = m->want->new_root };
+	int rc = m->kind->wish ? m->kind->wish(&w, e) : 0;
+
+	/* An unfinished session stays as it is for a command that is right. */
+	m->hands_off = rc < 0;
+	return rc < 0 ? err_wrap(e, "%s", m->ct.id) : 0;
+}
+
 int
 src_lock(struct src *m, struct err *e)
 {
@@ -182,6 +199,7 @@ src_lock(struct src *m, struct err *e)
 	if (rc == 0) {
 		rc = lock_fresh(m, e);
 	}
+	rc = rc < 0 ? rc : check_wish(m, e);
 	if (rc < 0) {
 		return rc;
 	}
