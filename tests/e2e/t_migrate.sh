@@ -106,6 +106,12 @@ agent_copies()
 		-gt 1000 ] 2>/dev/null
 }
 
+# at_work CT - its migration can be seen.
+at_work()
+{
+	vzm --status "$1" 2>/dev/null | grep -q ' pid=[0-9]'
+}
+
 agent_runs()
 {
 	on b pgrep -x vzmigrate-agent >/dev/null
@@ -426,7 +432,7 @@ test_all_findings()
 	assert_match 'error: root@b: there is a container 110 already .*--new-id' \
 		"$ERR"
 	assert_match 'error: root@b: the name web is taken .*--new-name' "$ERR"
-	assert_match 'error: root@b: container 110 is locked by pid 1 ' "$ERR"
+	assert_match 'error: root@b: container 110 is locked by pid 1 .*; run the command again when that has ended$' "$ERR"
 	assert_match '^vzmigrate: 110: 3 checks failed, nothing was changed$' \
 		"$ERR"
 	rm "$B/var/lib/vz/lock/110.lck" "$B/etc/vz/names/web"
@@ -444,7 +450,7 @@ test_locks()
 	local pid
 	vz_make a 120
 	echo 1 >"$A/var/lib/vz/lock/120.lck"
-	refused 20 '120' b 120
+	refused 20 'container 120 is locked by pid 1 .*120.lck; run the command again when that has ended$' b 120
 	# A dead process's lock is taken over.
 	sh -c 'echo $$' >"$A/var/lib/vz/lock/120.lck"
 	assert_exit 0 vzm -r no b 120
@@ -467,8 +473,13 @@ test_two_at_once()
 	head -c 30000000 /dev/urandom >"$A/srv/two/f"
 	link_rate 40mbit
 	on_bg a vzmigrate --quiet --kind=dir b /srv/two:/srv/two1
-	wait_until 20 agent_runs
+	wait_until 20 at_work /srv/two
 	assert_exit 20 vzm --kind=dir b /srv/two:/srv/two2
+	# By whom, and what to do; the same to one who wants to give it up.
+	one_line
+	assert_match "^vzmigrate: /srv/two is in a migration to root@b, session [0-9a-f]{32}, process [0-9]+, step \"[a-z ]+\": wait until it is done, --status tells how far it is; to stop it, interrupt that process \\(kill -INT [0-9]+\\)\$" "$ERR"
+	assert_exit 20 vzm --abort b /srv/two:/srv/two1
+	assert_match '^vzmigrate: /srv/two is in a migration to root@b, ' "$ERR"
 	link_rate none
 	wait "$ON_BG"
 	same "$A/srv/two" "$B/srv/two1"

@@ -146,6 +146,7 @@ test_wrong_state(void **state)
 
 	srcfix_mark("locked", true);
 	assert_failed(srcfix_run(), E_BUSY, "ct1 is locked");
+	assert_failed(srcfix_run(), E_BUSY, "again when that has ended");
 	assert_untouched();
 	srcfix_mark("locked", false);
 	srcfix_history(&closed);
@@ -775,6 +776,7 @@ test_other_host(void **state)
 	stop_in(STEPS_BLOCKED);
 	srcfix_host(2);
 	assert_failed(srcfix_run(), E_BUSY, "unfinished (blocked)");
+	assert_non_null(strstr(srcfix_err.text, "with --abort and that host"));
 	assert_false(srcfix_startable());
 	assert_int_equal(srcfix_state(), STEPS_BLOCKED);
 	/* Not by a check alone either. */

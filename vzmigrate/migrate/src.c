@@ -491,6 +491,9 @@ by_hand(struct src *m, struct err *e)
 	int rc = src_enter(m, STEP_LOCK, e);
 
 	rc = rc < 0 ? rc : src_lock_open(m, e);
+	if (rc == E_BUSY) {
+		return src_explain_busy(m, e);
+	}
 	if (rc == 0) {
 		return err_set(e, E_NOT_FOUND,
 			       "%s is in no unfinished migration here",

@@ -13,6 +13,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "migrate/srcpriv.h"
+#include "migrate/srcstatus.h"
 
 /* ---- step 1: lock ---- */
 
@@ -171,6 +172,41 @@ open_log(struct src *m)
 	m->r->log_path = strdup(logfile_path(m->log));
 }
 
+/* The first run that is at work on it. */
+static int
+tell_run(const struct srcstatus *st, void *arg, struct err *e)
+{
+	const struct srcsession_facts *f = srcsession_facts(st->session);
+
+	(void)arg;
+	if (!st->alive) {
+		return 0;
+	}
+	err_set(e, E_BUSY,
+		"%s is in a migration to %s, session %s, process %ld, step "
+		"\"%s\": wait until it is done, --status tells how far it is; "
+		"to stop it, interrupt that process (kill -INT %ld)",
+		f->id, f->dest ? f->dest : "another host",
+		srcsession_hex(st->session), st->note.pid,
+		steps_name(st->note.step), st->note.pid);
+	return 1;
+}
+
+int
+src_explain_busy(const struct src *m, struct err *e)
+{
+	struct err run = { 0 };
+
+	if (srcstatus_each(m->want->word, tell_run, NULL, &run) == 1) {
+		return err_set(e, E_BUSY, "%s", run.text);
+	}
+	/* Another program, or a run that has just begun. */
+	run = *e;
+	return err_set(e, E_BUSY,
+		       "%s; run the command again when that has ended",
+		       run.text);
+}
+
 /* A wish that no host could meet. */
 static int
 check_wish(struct src *m, struct err *e)
@@ -201,7 +237,7 @@ src_lock(struct src *m, struct err *e)
 	}
 	rc = rc < 0 ? rc : check_wish(m, e);
 	if (rc < 0) {
-		return rc;
+		return rc == E_BUSY ? src_explain_busy(m, e) : rc;
 	}
 	rc = copy_to(&m->r->kind, m->kind->name, e);
 	rc = rc < 0 ? rc : copy_to(&m->r->id, m->ct.id, e);
@@ -330,7 +366,8 @@ check_destination(struct src *m, struct err *e)
 		return err_set(e, E_BUSY,
 			       "%s is in migration session %s to %s, which is "
 			       "unfinished (%s): run it towards that host "
-			       "again, it will be finished or taken back",
+			       "again, it will be finished or taken back; or "
+			       "give it up, with --abort and that host",
 			       m->ct.id, srcsession_hex(m->s),
 			       f->dest ? f->dest : "another host",
 			       steps_state_name(state));
@@ -353,7 +390,8 @@ src_connect(struct src *m, struct err *e)
 		m->hands_off = true;
 		return err_set(e, E_BUSY,
 			       "%s is in migration session %s to %s (%s): run "
-			       "the command without --check-only to finish it",
+			       "the command without --check-only to finish it, "
+			       "or with --abort to give it up",
 			       m->ct.id, srcsession_hex(m->s),
 			       srcsession_facts(m->s)->dest,
 			       steps_state_name(found));

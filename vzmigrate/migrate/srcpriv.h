@@ -68,6 +68,10 @@ int src_lock(struct src *m, struct err *e);
  * up, 0 there is none. */
 int src_lock_open(struct src *m, struct err *e);
 
+/* srcopen.c: it is locked: replace `e` by who is at work on it and what to do.
+ * E_BUSY. */
+int src_explain_busy(const struct src *m, struct err *e);
+
 /* srchand.c: what src_take_back and src_give_up do, the container being
  * locked and its session open here. */
 int src_un_retire(struct src *m, struct err *e);
