@@ -153,7 +153,7 @@ test_lxc()
 	no_sessions
 	# And says so when asked again.
 	cp "$OUT" "$TEST_TMP/moved"
-	refused 10 'web' -r no b web
+	refused 10 'web is not here any more: it was moved away by session [0-9a-f]{32}, see its log in /var/log/vzmigrate; what is left is the copy that was kept$' -r no b web
 	OUT=$TEST_TMP/moved
 	# As the manual says of immutable files.
 	on a chattr -R -f -i -a /var/lib/lxc/web/rootfs || :

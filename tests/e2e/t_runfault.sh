@@ -336,7 +336,7 @@ fills_at()
 		if [ "$p" = src.stopped ]; then
 			assert_match 'the source is as it was' "$ERR"
 		else
-			assert_no_match 'the source is as it was' "$ERR"
+			assert_match 'the source was not touched$' "$ERR"
 		fi
 		rm -r "$srv/more"
 		touch -r "$REF/srv" "$srv"

@@ -889,7 +889,10 @@ test_exists(void **state)
 		m.p = p;
 		stage(&m);
 		before = ctfix_sum("%s/b", ctfix_top);
-		snprintf(want, sizeof(want), "%s/b/lxc/web exists", ctfix_top);
+		snprintf(want, sizeof(want),
+			 "%s/b/lxc/web was made there meanwhile; remove it, or "
+			 "choose another name with --new-id",
+			 ctfix_top);
 		ctfix_err(KIND->commit(&b, &w, &p, m.staged, &e), &e, E_EXISTS,
 			  want);
 		after = ctfix_sum("%s/b", ctfix_top);
@@ -930,8 +933,8 @@ test_place_refused(void **state)
 	snprintf(path, sizeof(path), "%s/nolxc", ctfix_top);
 	none.lxcpath = path;
 	snprintf(want, sizeof(want),
-		 "the lxcpath %s is no directory here: install lxc, or name "
-		 "another with --lxcpath",
+		 "the lxcpath %s is no directory there: install lxc, or name "
+		 "another with --dst-lxcpath",
 		 none.lxcpath);
 	ctfix_err(KIND->place(&none, &w, &p, &e), &e, E_CONFIG, want);
 }

@@ -208,6 +208,22 @@ test_cannot_read(void **state)
 	assert_moved(srcfix_run());
 }
 
+/* Before anything was done here; and what to do where the link was to blame. */
+static void
+test_fails_before_it_is_touched(void **state)
+{
+	(void)state;
+	srcfix_trick(TRICK_REFUSE, MSG_RESERVE, E_NOSPACE);
+	assert_failed(srcfix_run(), E_NOSPACE, "; the source was not touched");
+	assert_null(strstr(srcfix_err.text, "run the same command again"));
+	srcfix_trick(TRICK_DIE_BEFORE, MSG_RESERVE, 0);
+	assert_failed(srcfix_run(), E_CLOSED,
+		      "; the source was not touched; run the same command "
+		      "again when that host can be reached");
+	assert_untouched();
+	assert_moved(srcfix_run());
+}
+
 static void
 test_interrupted(void **state)
 {
@@ -900,6 +916,7 @@ main(void)
 		T(test_unreachable),
 		T(test_differs),
 		T(test_cannot_read),
+		T(test_fails_before_it_is_touched),
 		T(test_interrupted),
 		T(test_silent),
 		T(test_keep_dst),

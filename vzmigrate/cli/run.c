@@ -398,7 +398,8 @@ run_one(struct run *r, const struct src_env *env, const struct plan_ct *ct,
 	} else if (res.clean_up_failed) {
 		code = EXITCODE_CLEAN_UP;
 		err_set(e, E_SYSTEM,
-			"%s was moved, but not everything was cleaned up here",
+			"%s was moved, but not everything was cleaned up here "
+			"(the warnings above say what)",
 			res.id ? res.id : ct->word);
 	} else {
 		code = EXITCODE_OK;

@@ -154,8 +154,8 @@ lxcdst_place(const struct ct_host *h, const struct ct_want *w,
 	real = realpath(lxcpath, NULL);
 	if (!real || !ctpath_is_dir(real)) {
 		return err_set(e, E_CONFIG,
-			       "the lxcpath %s is no directory here: install "
-			       "lxc, or name another with --lxcpath",
+			       "the lxcpath %s is no directory there: install "
+			       "lxc, or name another with --dst-lxcpath",
 			       lxcpath);
 	}
 	if (ctpath_inside(tree, dir)) {
@@ -250,7 +250,8 @@ lxcdst_check(const struct ct_host *h, const struct ct_want *w,
 	check_lock(h, p->id, f);
 	if (origin_is_above(w, p->tree)) {
 		ct_finding_add(f, E_USAGE, false,
-			       "%s is the container's own tree, or inside it",
+			       "%s is the container's own tree, or inside it; "
+			       "give another place with --new-private",
 			       p->tree);
 	}
 	return origin_check(h, w, f, e);
@@ -495,7 +496,10 @@ lxcdst_commit(const struct ct_host *h, const struct ct_want *w,
 		rc = commit_dir(&m, e);
 	} else if (!marked(&m, m.dir) &&
 		   !(has_our_config(&m) && !ctpath_type(staged))) {
-		rc = err_set(e, E_EXISTS, "%s exists", m.dir);
+		rc = err_set(e, E_EXISTS,
+			     "%s was made there meanwhile; remove it, or "
+			     "choose another name with --new-id",
+			     m.dir);
 	}
 	if (rc < 0) {
 		return rc;

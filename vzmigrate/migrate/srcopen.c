@@ -21,6 +21,7 @@ int
 src_load(struct src *m, const char *word, struct err *e)
 {
 	cleanup(free_ptr) char *copy = strdup(word);
+	const char *logs = m->env->log_dir;
 	int rc;
 
 	if (!copy) {
@@ -37,8 +38,11 @@ src_load(struct src *m, const char *word, struct err *e)
 	if (m->ct.mark == CT_RETIRED) {
 		return err_set(e, E_NOT_FOUND,
 			       "%s is not here any more: it was moved away by "
-			       "session %s",
-			       m->ct.id, m->ct.tag ? m->ct.tag : "?");
+			       "session %s%s%s; what is left is the copy that "
+			       "was kept",
+			       m->ct.id, m->ct.tag ? m->ct.tag : "?",
+			       logs ? ", see its log in " : "",
+			       logs ? logs : "");
 	}
 	return src_may_move(m, m->ct.state, e);
 }
