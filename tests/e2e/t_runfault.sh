@@ -114,7 +114,7 @@ test_take_back()
 	A_FAULT=journal.retired.after=kill mig c
 	want 137
 	A_FAULT=''
-	session=$(sed -n 's/.* session=\([0-9a-f]*\) .*/\1/p' \
+	session=$(sed -n '/ session=/{s/.* session=\([0-9a-f]*\) .*/\1/p;q}' \
 		"$(host_dir a)$STATE/source/lxc-c/journal")
 	link_cut b
 	mig --take-back=0badc0de --json c
