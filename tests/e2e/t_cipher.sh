@@ -206,7 +206,7 @@ test_ctr_plain_mac()
 	assert_match '^MACs \^hmac-sha2-256$' "$OUT"
 	probe_json --probe-ciphers=1 ctr
 	has '.candidates[0].plain_mac'
-	moved -v ctr
+	moved -vv ctr
 	assert_match 'cipher=aes256-ctr mac=hmac-sha2-256 cipher_in=aes256-ctr mac_in=hmac-sha2-256 cipher_by=hardware' \
 		"$OUT"
 	assert_match 'hmac-sha2-256 is a plain MAC .*server has no encrypt' \

@@ -143,7 +143,7 @@ test_interrupt_under_limit()
 test_slow_link()
 {
 	link_rate 40mbit
-	assert_exit 0 copy -v b /srv/text:/srv/dst
+	assert_exit 0 copy -vv b /srv/text:/srv/dst
 	same text
 	assert_match 'compression: level 0 -> 1' "$ERR"
 	assert_eq zstd "$(value compress)"

@@ -309,7 +309,7 @@ opt_status()
 	assert_match '^vzmigrate: no migration is unfinished here$' "$OUT"
 	fails --keep-dst
 	assert_exit 0 vzm --status /srv/d
-	assert_match '^vzmigrate: status CT /srv/d to root@b: .* kind=dir state=restored owner=source process=none$' "$OUT"
+	assert_match '^vzmigrate: status CT /srv/d to root@b: .* kind=dir state=restored owner=source process=none new_ct='"$K place=$K$" "$OUT"
 	assert_exit 0 vzm --abort b "/srv/d:$K"
 }
 
@@ -518,15 +518,22 @@ opt_quiet()
 
 opt_verbose()
 {
-	local few
+	# The steps, and what the destination says of them.
 	moves -v
-	assert_match '^vzmigrate: .*debug: ' "$ERR"
+	assert_match '^vzmigrate: /srv/d: take over$' "$ERR"
+	assert_match '^vzmigrate: b: .*: committed at ' "$ERR"
+	assert_match '^vzmigrate: the limit can be changed in ' "$ERR"
+	assert_no_match 'debug: |trace: ' "$ERR"
+	[ "$(wc -l <"$ERR")" -lt 25 ] || fail "-v tells $(wc -l <"$ERR") lines"
 	assert_match '^ +final pass +[0-9.]+ s' "$OUT"
-	few=$(wc -l <"$ERR")
-	moves -vvvv
-	[ "$(wc -l <"$ERR")" -gt "$few" ] || fail "-vvvv tells no more than -v"
+	moves -vv
+	assert_match '^vzmigrate: debug: .*: proven -> retiring$' "$ERR"
+	assert_match '^vzmigrate: debug: b: .*: proven -> committed$' "$ERR"
+	assert_no_match 'trace: ' "$ERR"
+	moves -vvv
+	assert_match '^vzmigrate: trace: libssh: ' "$ERR"
 	moves --verbose
-	assert_match '^vzmigrate: .*debug: ' "$ERR"
+	assert_match '^vzmigrate: /srv/d: take over$' "$ERR"
 }
 
 opt_times()

@@ -106,9 +106,28 @@ agent_copies()
 		-gt 1000 ] 2>/dev/null
 }
 
+# at_work CT - its migration can be seen.
+at_work()
+{
+	vzm --status "$1" 2>/dev/null | grep -q ' pid=[0-9]'
+}
+
 agent_runs()
 {
 	on b pgrep -x vzmigrate-agent >/dev/null
+}
+
+# kept WHERE PATH - the summary says where the container is now, where the copy
+# is kept, and how to be rid of it; that is done.
+kept()
+{
+	local cmd
+	assert_match "^  (now|copied to) $1\$" "$OUT"
+	assert_match "^  the (copy that is kept here cannot be started|source stays here, as it was): $2\$" \
+		"$OUT"
+	cmd=$(sed -n 's/^  to remove it: //p' "$OUT")
+	on a bash -euc "${cmd:-false}"
+	assert_no_file "$A$2"
 }
 
 # --- each kind --------------------------------------------------------------
@@ -118,7 +137,9 @@ test_lxc()
 	lxc_make a web
 	"$TOOLS/nastytree" --small "$A/var/lib/lxc/web/rootfs/nasty"
 	assert_exit 0 vzm -r no b web
-	assert_match '^vzmigrate: moved CT web to root@b: .* kind=lxc files=[0-9]+ bytes=[0-9]+ .*seconds=[0-9.]+ .*cipher=.* cipher_by=hardware .*verified=true' "$OUT"
+	assert_match '^vzmigrate: moved CT web to root@b: .* kind=lxc new_ct=web place=/var/lib/lxc/web/rootfs files=[0-9]+ bytes=[0-9]+ .*seconds=[0-9.]+ .*cipher=.* cipher_by=hardware .*verified=true' "$OUT"
+	# What each container of the distribution has is no warning.
+	assert_match ' warnings=0$' "$OUT"
 	same "$A/var/lib/lxc/web/rootfs" "$B/var/lib/lxc/web/rootfs"
 	assert_no_match '^web *$' <(on a lxc-ls -1)
 	assert_match '^web *$' <(on b lxc-ls -1)
@@ -131,7 +152,14 @@ test_lxc()
 	fi
 	no_sessions
 	# And says so when asked again.
-	refused 10 'web' -r no b web
+	cp "$OUT" "$TEST_TMP/moved"
+	refused 10 'web is not here any more: it was moved away by session [0-9a-f]{32}, see its log in /var/log/vzmigrate; what is left is the copy that was kept$' -r no b web
+	OUT=$TEST_TMP/moved
+	# As the manual says of immutable files.
+	on a chattr -R -f -i -a /var/lib/lxc/web/rootfs || :
+	kept 'web on root@b, in /var/lib/lxc/web/rootfs' \
+		/var/lib/lxc/web/rootfs
+	assert_no_file "$A/var/lib/lxc/web"
 }
 
 test_lxc_source_removed()
@@ -158,6 +186,9 @@ test_dir()
 	# The source is of use still.
 	assert_exit 0 vzm --kind=dir b /srv/nasty:/srv/again
 	same "$A/srv/nasty" "$B/srv/again"
+	assert_match '^  copied to /srv/again on root@b$' "$OUT"
+	assert_match '^  to remove it: rm -rf --one-file-system /srv/nasty$' \
+		"$OUT"
 	assert_exit 0 vzm --kind=dir -r yes b /srv/nasty
 	assert_no_file "$A/srv/nasty"
 	same "$B/srv/again" "$B/srv/nasty"
@@ -183,12 +214,15 @@ test_openvz()
 test_openvz_kept_and_renamed()
 {
 	vz_make a 102
+	printf '#!/bin/sh\n' >"$A/etc/vz/conf/102.start"
 	assert_exit 0 vzm -r no --new-id=202 --new-private=/vz/elsewhere/202 \
 		b 102
 	assert_file "$A/etc/vz/conf/102.conf.migrated"
 	assert_file "$A/vz/private/102/etc/hostname"
 	assert_file "$B/etc/vz/conf/202.conf"
 	assert_file "$B/vz/elsewhere/202/etc/hostname"
+	kept '202 on root@b, in /vz/elsewhere/202' /vz/private/102
+	assert_eq '' "$(find "$A/etc/vz/conf" -name '102*')"
 }
 
 test_several()
@@ -238,7 +272,9 @@ test_json()
 	echo x >"$A/srv/j/x"
 	assert_exit 0 vzm --json --kind=dir b /srv/j:/srv/j2
 	jq -es 'last | .event == "summary" and .result == "copied" and
-		.destination == "root@b" and .bytes == 2 and .verified' \
+		.destination == "root@b" and .bytes == 2 and .verified and
+		.new_ct == "/srv/j2" and .place == "/srv/j2" and
+		.source_kept == "/srv/j" and .remains == ["/srv/j"]' \
 		"$OUT" >/dev/null || fail "$(cat "$OUT")"
 	assert_exit 9 vzm --json --kind=dir b /srv/j:/srv/j2
 	jq -es 'last | .result == "failed" and .step == "check" and
@@ -270,7 +306,14 @@ test_check_only()
 	lxc_make a chk
 	cp -a "$A/var/lib/lxc/chk" "$TEST_TMP/was"
 	assert_exit 0 vzm --check-only b chk
-	assert_match '^vzmigrate: checked CT chk' "$OUT"
+	assert_match '^vzmigrate: checked CT chk to root@b: .* new_ct=chk place=/var/lib/lxc/chk/rootfs state=stopped state_there=stopped files=[1-9][0-9]* bytes=[1-9][0-9]* disk_bytes=[1-9][0-9]* free_bytes=[1-9][0-9]* free_inodes=[0-9]+ filesystem=ext4 removes=true .* cipher=.* warnings=0$' "$OUT"
+	assert_match '^  nothing is in the way; it would be chk on root@b, in /var/lib/lxc/chk/rootfs$' "$OUT"
+	assert_match '^  it is stopped, and would be stopped there$' "$OUT"
+	assert_match '^  then the source copy would be removed' "$OUT"
+	assert_exit 0 vzm --check-only --json b chk
+	jq -e '.result == "checked" and .files > 10 and .removes and
+		.filesystem == "ext4" and .free_bytes > .disk_bytes and
+		.state == "stopped"' "$OUT" >/dev/null || fail "$(cat "$OUT")"
 	same "$TEST_TMP/was" "$A/var/lib/lxc/chk"
 	assert_no_file "$B/var/lib/lxc/chk"
 	no_sessions
@@ -389,7 +432,7 @@ test_all_findings()
 	assert_match 'error: root@b: there is a container 110 already .*--new-id' \
 		"$ERR"
 	assert_match 'error: root@b: the name web is taken .*--new-name' "$ERR"
-	assert_match 'error: root@b: container 110 is locked by pid 1 ' "$ERR"
+	assert_match 'error: root@b: container 110 is locked by pid 1 .*; run the command again when that has ended$' "$ERR"
 	assert_match '^vzmigrate: 110: 3 checks failed, nothing was changed$' \
 		"$ERR"
 	rm "$B/var/lib/vz/lock/110.lck" "$B/etc/vz/names/web"
@@ -407,7 +450,7 @@ test_locks()
 	local pid
 	vz_make a 120
 	echo 1 >"$A/var/lib/vz/lock/120.lck"
-	refused 20 '120' b 120
+	refused 20 'container 120 is locked by pid 1 .*120.lck; run the command again when that has ended$' b 120
 	# A dead process's lock is taken over.
 	sh -c 'echo $$' >"$A/var/lib/vz/lock/120.lck"
 	assert_exit 0 vzm -r no b 120
@@ -430,8 +473,13 @@ test_two_at_once()
 	head -c 30000000 /dev/urandom >"$A/srv/two/f"
 	link_rate 40mbit
 	on_bg a vzmigrate --quiet --kind=dir b /srv/two:/srv/two1
-	wait_until 20 agent_runs
+	wait_until 20 at_work /srv/two
 	assert_exit 20 vzm --kind=dir b /srv/two:/srv/two2
+	# By whom, and what to do; the same to one who wants to give it up.
+	one_line
+	assert_match "^vzmigrate: /srv/two is in a migration to root@b, session [0-9a-f]{32}, process [0-9]+, step \"[a-z ]+\": wait until it is done, --status tells how far it is; to stop it, interrupt that process \\(kill -INT [0-9]+\\)\$" "$ERR"
+	assert_exit 20 vzm --abort b /srv/two:/srv/two1
+	assert_match '^vzmigrate: /srv/two is in a migration to root@b, ' "$ERR"
 	link_rate none
 	wait "$ON_BG"
 	same "$A/srv/two" "$B/srv/two1"

@@ -291,8 +291,13 @@ test_new_names_lxc()
 {
 	lxc_make a n1
 	lxc_make a n2
-	assert_exit 1 vzm --new-name=m1 b n1
-	assert_match 'an lxc container has one name: use --new-id' "$ERR"
+	# It is known here, so no host is asked.
+	assert_exit 1 vzm --new-name=m1 nosuchhost n1
+	assert_match '^vzmigrate: n1: an lxc container has one name: use --new-id instead of --new-name$' "$ERR"
+	assert_exit 1 vzm nosuchhost n1::/data/n1:/x
+	assert_match '^vzmigrate: n1: --new-root has no meaning for lxc' "$ERR"
+	assert_exit 1 vzm --new-id=.m1 nosuchhost n1
+	assert_match "^vzmigrate: n1: '.m1' cannot be the name of an lxc" "$ERR"
 	assert_exit 0 vzm --new-id=m1 b n1
 	assert_file "$B/var/lib/lxc/m1/rootfs/sbin/init"
 	assert_match '^lxc.uts.name = m1$' "$B/var/lib/lxc/m1/config"

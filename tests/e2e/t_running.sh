@@ -579,7 +579,7 @@ test_more_rounds()
 	want 0
 	assert_match ' passes=[3-6] ' "$OUT"
 	# -t: the downtime is the last of the stages.
-	grep -E '^  [a-z ]+  +[0-9.]+ s ' "$OUT" | tail -n 1 |
+	grep -E '^  [a-z ]+  +[0-9.]+ s( |$)' "$OUT" | tail -n 1 |
 		grep -q '^  downtime ' || fail "$(cat "$OUT")"
 	runs_only_on b c10 2
 	stops c10

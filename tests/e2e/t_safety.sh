@@ -330,7 +330,7 @@ test_order_of_a_dead_source()
 	local old
 	fresh c
 	HELD_ENV=VZMIGRATE_PAUSE_MS=20000
-	held src.take-over -v c
+	held src.take-over -vv c
 	HELD_ENV=''
 	old=$(agent_pid)
 	on b kill -STOP "$old"
@@ -375,7 +375,7 @@ test_open_session_with_another_host()
 	fresh c
 	A_FAULT=journal.retired.after=kill mig c
 	want 137
-	session=$(sed -n 's/.* session=\([0-9a-f]*\) .*/\1/p' \
+	session=$(sed -n '/ session=/{s/.* session=\([0-9a-f]*\) .*/\1/p;q}' \
 		"$(host_dir a)$STATE/source/lxc-c/journal")
 	A_FAULT='' MIG_HOST=c mig c
 	want 20

@@ -190,7 +190,11 @@ test_addresses()
 	done
 	assert_exit 0 good --ssh=-4 localhost true
 	assert_exit 109 probe -p 1 --ssh=-6 ::1 true
-	assert_match "error connect: .*::1 port 1: Connection refused" "$ERR"
+	# The address is told once, however often it was tried.
+	assert_match "error connect: cannot connect to ::1 port 1: Connection refused\$" "$ERR"
+	assert_exit 109 probe -p 1 --ssh='-4 -o ConnectionAttempts=2' \
+		localhost true
+	assert_match "error connect: cannot connect to localhost: 127.0.0.1 port 1: Connection refused\$" "$ERR"
 	assert_exit 109 good --ssh=-4 ::1 true
 }
 

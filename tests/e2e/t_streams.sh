@@ -56,7 +56,7 @@ begin()
 	NEW=/srv/new$RANDOM
 	wait_until 20 no_agents
 	on_bg a env VZMIGRATE_KEEPALIVE_MS="${KEEPALIVE:-1000}" \
-		vzmigrate -v --kind=dir --limit-speed="${RATE:-2M}" "$@" b \
+		vzmigrate -vv --kind=dir --limit-speed="${RATE:-2M}" "$@" b \
 		"/srv/t:$NEW" >"$TEST_TMP/o" 2>"$TEST_TMP/e"
 	RUN=$ON_BG RUN_PID=$ON_PID
 	if [ "${STREAMS:-3}" = 1 ]; then
@@ -362,7 +362,7 @@ test_memory_with_a_slow_disk_there()
 stalled()
 {
 	local sshd
-	on_bg a env VZMIGRATE_KEEPALIVE_MS=400 vzmigrate -v --kind=dir \
+	on_bg a env VZMIGRATE_KEEPALIVE_MS=400 vzmigrate -vv --kind=dir \
 		--nocompress --limit-speed=20M --streams=3 b \
 		/srv/big:/srv/new-big >"$TEST_TMP/o" 2>"$TEST_TMP/e"
 	RUN=$ON_BG

@@ -336,6 +336,48 @@ test_mounted_overlay(void **state)
 	ctfix_sh("umount a/lxc/web/rootfs/proc a/lxc/web/rootfs");
 }
 
+/* What comes with the distribution is looked for, but not told: nothing of it
+ * is the container's, and nothing is to be decided. */
+static void
+test_systems_own(void **state)
+{
+	static const char *const quiet[] = {
+		"/usr/share/lxc/hooks/x",
+		"/lib/modules",
+		"/lib64/x",
+		"/bin/sh",
+		"/dev/null",
+		"/dev/nosuch",
+	};
+	static const char *const told[] = {
+		"/usr/local/share/x",	"/srv/data", "/etc/lxc/x", "/libx/y",
+		"/usr/../srv/data/sub", "/home",
+	};
+	cleanup(ct_free) struct ct c = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(quiet) / sizeof(quiet[0]); i++) {
+		assert_true(lxc_is_systems(quiet[i]));
+	}
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		assert_false(lxc_is_systems(told[i]));
+	}
+	make("web");
+	add("web", "lxc.hook.clone = /usr/share/lxc/hooks/x\n"
+		   "lxc.mount.entry = /lib lib none ro,bind 0 0\n"
+		   "lxc.mount.entry = /dev/fuse dev/fuse none bind 0 0\n"
+		   "lxc.mount.entry = /srv/data data none bind 0 0\n"
+		   "lxc.seccomp.profile = /usr/share/lxc/x.seccomp");
+	assert_int_equal(KIND->load(&a, "web", &c, &e), 0);
+	assert_int_equal(c.nnotes, 1);
+	assert_true(has_note(&c, "it uses /srv/data of this host (mount), "
+				 "which is not carried: what the destination "
+				 "has there is used instead"));
+	assert_non_null(
+		strstr((char *)ctfile_find(c.files, c.nfiles, "origin")->data,
+		       "need seccomp-profile /usr/share/lxc"));
+}
+
 static void
 drop_finding(struct ct_findings *f, const char *begin)
 {
@@ -384,8 +426,8 @@ test_shared(void **state)
 	assert_int_equal(ctfile_find(c.files, c.nfiles, "extra/hook")->mode,
 			 0755);
 	snprintf(want, sizeof(want),
-		 "hook %s/a/shared/hook is shared and not carried; it is "
-		 "looked for on the destination",
+		 "it uses %s/a/shared/hook of this host (hook), which is not "
+		 "carried: what the destination has there is used instead",
 		 ctfix_top);
 	assert_true(has_note(&c, want));
 	assert_true(has_note(&c, "lxc.idmap is set: owners are carried as "
@@ -847,7 +889,10 @@ test_exists(void **state)
 		m.p = p;
 		stage(&m);
 		before = ctfix_sum("%s/b", ctfix_top);
-		snprintf(want, sizeof(want), "%s/b/lxc/web exists", ctfix_top);
+		snprintf(want, sizeof(want),
+			 "%s/b/lxc/web was made there meanwhile; remove it, or "
+			 "choose another name with --new-id",
+			 ctfix_top);
 		ctfix_err(KIND->commit(&b, &w, &p, m.staged, &e), &e, E_EXISTS,
 			  want);
 		after = ctfix_sum("%s/b", ctfix_top);
@@ -878,7 +923,8 @@ test_place_refused(void **state)
 	w.new_root = NULL;
 	w.new_name = "x";
 	ctfix_err(KIND->place(&b, &w, &p, &e), &e, E_USAGE,
-		  "an lxc container has one name: use --new-id");
+		  "an lxc container has one name: use --new-id instead of "
+		  "--new-name");
 	w.new_name = NULL;
 	w.new_private = "x";
 	ctfix_err(KIND->place(&b, &w, &p, &e), &e, E_USAGE,
@@ -887,8 +933,8 @@ test_place_refused(void **state)
 	snprintf(path, sizeof(path), "%s/nolxc", ctfix_top);
 	none.lxcpath = path;
 	snprintf(want, sizeof(want),
-		 "the lxcpath %s is no directory here: install lxc, or name "
-		 "another with --lxcpath",
+		 "the lxcpath %s is no directory there: install lxc, or name "
+		 "another with --dst-lxcpath",
 		 none.lxcpath);
 	ctfix_err(KIND->place(&none, &w, &p, &e), &e, E_CONFIG, want);
 }
@@ -924,6 +970,7 @@ main(void)
 		cmocka_unit_test(test_mounted_overlay),
 		cmocka_unit_test(test_include_not_carried),
 		cmocka_unit_test(test_not_its_own),
+		cmocka_unit_test(test_systems_own),
 		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_bad_config),
 		cmocka_unit_test(test_no_tools),

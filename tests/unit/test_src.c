@@ -101,6 +101,11 @@ test_check_only(void **state)
 	srcfix_check_only = true;
 	assert_int_equal(srcfix_run(), 0);
 	assert_true(srcfix_result.checked);
+	assert_string_equal(srcfix_result.new_id, "ct1");
+	assert_string_equal(srcfix_result.dst_tree, "/there/ct1");
+	assert_true(srcfix_result.found.removes);
+	assert_int_equal(srcfix_result.found.state, CT_STOPPED);
+	assert_int_equal(srcfix_result.found.state_there, CT_STOPPED);
 	assert_false(srcfix_result.moved);
 	assert_untouched();
 	assert_int_equal(srcfix_dst_leftovers(), 0);
@@ -141,6 +146,7 @@ test_wrong_state(void **state)
 
 	srcfix_mark("locked", true);
 	assert_failed(srcfix_run(), E_BUSY, "ct1 is locked");
+	assert_failed(srcfix_run(), E_BUSY, "again when that has ended");
 	assert_untouched();
 	srcfix_mark("locked", false);
 	srcfix_history(&closed);
@@ -199,6 +205,22 @@ test_cannot_read(void **state)
 	assert_untouched();
 	assert_int_equal(srcfix_dst_leftovers(), 0);
 	srcfix_mark("vanished", false);
+	assert_moved(srcfix_run());
+}
+
+/* Before anything was done here; and what to do where the link was to blame. */
+static void
+test_fails_before_it_is_touched(void **state)
+{
+	(void)state;
+	srcfix_trick(TRICK_REFUSE, MSG_RESERVE, E_NOSPACE);
+	assert_failed(srcfix_run(), E_NOSPACE, "; the source was not touched");
+	assert_null(strstr(srcfix_err.text, "run the same command again"));
+	srcfix_trick(TRICK_DIE_BEFORE, MSG_RESERVE, 0);
+	assert_failed(srcfix_run(), E_CLOSED,
+		      "; the source was not touched; run the same command "
+		      "again when that host can be reached");
+	assert_untouched();
 	assert_moved(srcfix_run());
 }
 
@@ -771,6 +793,7 @@ test_other_host(void **state)
 	stop_in(STEPS_BLOCKED);
 	srcfix_host(2);
 	assert_failed(srcfix_run(), E_BUSY, "unfinished (blocked)");
+	assert_non_null(strstr(srcfix_err.text, "with --abort and that host"));
 	assert_false(srcfix_startable());
 	assert_int_equal(srcfix_state(), STEPS_BLOCKED);
 	/* Not by a check alone either. */
@@ -894,6 +917,7 @@ main(void)
 		T(test_unreachable),
 		T(test_differs),
 		T(test_cannot_read),
+		T(test_fails_before_it_is_touched),
 		T(test_interrupted),
 		T(test_silent),
 		T(test_keep_dst),

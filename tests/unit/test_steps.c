@@ -51,7 +51,7 @@ test_ways(void **state)
 		STEPS_BLOCKED, STEPS_PROVEN,
 	};
 	static const enum steps_state back[] = {
-		STEPS_RETIRED, STEPS_NEVER,    STEPS_RESTORED,
+		STEPS_RETIRED, STEPS_NEVER,    STEPS_RESTORED, STEPS_OPEN,
 		STEPS_OPEN,    STEPS_GIVEN_UP, STEPS_NEW,
 	};
 

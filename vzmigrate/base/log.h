@@ -10,9 +10,9 @@
 enum log_level {
 	LOGL_ERROR = 0, /* the run fails because of this */
 	LOGL_WARN = 1,	/* the person should know */
-	LOGL_INFO = 2,	/* steps */
-	LOGL_DEBUG = 3, /* -v: what helps to understand a fault */
-	LOGL_TRACE = 4, /* -vv */
+	LOGL_INFO = 2,	/* -v: steps */
+	LOGL_DEBUG = 3, /* -vv: what helps to understand a fault */
+	LOGL_TRACE = 4, /* -vvv */
 };
 
 /* Called with one escaped line, no newline, under the log's lock: it must not

@@ -106,7 +106,7 @@ const struct options_row options_table[] = {
 	{ "quiet", 0, NULL, FLAG(quiet),
 	  "no progress; one line of summary, warnings and errors" },
 	{ "verbose", 'v', NULL, CALL(verbose),
-	  "every step and remote message, and -t; -vv: more" },
+	  "every step and remote message, and -t; -vv, -vvv: more" },
 	{ "times", 't', NULL, FLAG(times), "how long each step took" },
 	{ "help", 'h', NULL, ACTION(OPTIONS_HELP), "this text" },
 	{ "usage", 0, NULL, ACTION(OPTIONS_HELP), NULL },

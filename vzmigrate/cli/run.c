@@ -150,8 +150,9 @@ greeted_agent(void *arg)
 static enum log_level
 wanted_level(const struct options *o)
 {
-	return o->verbose >= 2	 ? LOGL_TRACE
-	       : o->verbose == 1 ? LOGL_DEBUG
+	return o->verbose >= 3	 ? LOGL_TRACE
+	       : o->verbose == 2 ? LOGL_DEBUG
+	       : o->verbose == 1 ? LOGL_INFO
 				 : LOGL_WARN;
 }
 
@@ -274,12 +275,33 @@ result_of(const struct options *o, const struct src_result *res, int rc)
 			      : SUMMARY_MOVED;
 }
 
+/* What was found instead of what was copied. */
+static void
+fill_check(struct summary *s, struct summary_check *c,
+	   const struct src_found *f)
+{
+	*c = (struct summary_check){
+		.state = f->state ? ct_state_name(f->state) : NULL,
+		.state_there = f->state ? ct_state_name(f->state_there) : NULL,
+		.up = f->state && ct_state_is_up(f->state),
+		.disk_bytes = f->disk_bytes,
+		.free_bytes = f->free_bytes,
+		.free_inodes = f->free_inodes,
+		.fs = f->fs,
+		.removes = f->removes,
+	};
+	s->files = f->entries;
+	s->bytes = f->bytes;
+	s->check = c;
+}
+
 static void
 tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
      int rc, const struct err *e)
 {
 	struct summary_stage st[STEP_LAST + 2];
 	struct summary s = SUMMARY_INIT;
+	struct summary_check check;
 	struct dial_info info;
 	struct err out = { 0 };
 
@@ -289,8 +311,8 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 	s.destination = dial_dest(r->dial);
 	s.session = *res->session ? res->session : NULL;
 	s.kind = res->kind;
-	s.new_ct =
-		res->new_id && strcmp(res->new_id, s.ct) ? res->new_id : NULL;
+	s.new_ct = res->new_id;
+	s.place = res->dst_tree;
 	s.files = res->sent.proof.entries;
 	s.bytes = res->sent_bytes;
 	s.ms = res->ms;
@@ -317,10 +339,15 @@ tell(struct run *r, const struct plan_ct *ct, const struct src_result *res,
 		probing_fill(r->probing, &s);
 	}
 	s.source_kept = res->kept;
+	s.remains = res->remains;
+	s.nremains = res->nremains;
 	s.verified = res->verified ? 1 : -1;
 	/* Of both hosts, and of the first container those before it. */
 	s.warnings = (unsigned)(log_count(LOGL_WARN) - r->warned);
 	r->warned = log_count(LOGL_WARN);
+	if (s.result == SUMMARY_CHECKED) {
+		fill_check(&s, &check, &res->found);
+	}
 	if (rc < 0) {
 		s.step = steps_name(res->step);
 		s.owner = steps_owner_name(res->owner);
@@ -371,7 +398,8 @@ run_one(struct run *r, const struct src_env *env, const struct plan_ct *ct,
 	} else if (res.clean_up_failed) {
 		code = EXITCODE_CLEAN_UP;
 		err_set(e, E_SYSTEM,
-			"%s was moved, but not everything was cleaned up here",
+			"%s was moved, but not everything was cleaned up here "
+			"(the warnings above say what)",
 			res.id ? res.id : ct->word);
 	} else {
 		code = EXITCODE_OK;

@@ -18,12 +18,25 @@
 #include "base/escape.h"
 #include "base/log.h"
 #include "migrate/srcstatus.h"
-#include "report/human.h"
+#include "report/summary.h"
+
+#define VALUE_MAX 32768 /* of a path, each byte as four */
 
 struct telling {
 	bool json;
 	unsigned n; /* told */
 };
+
+static void
+tell_value(const char *key, const char *text)
+{
+	cleanup(buf_finip) struct buf b;
+
+	buf_init(&b, VALUE_MAX);
+	if (text && summary_put_value(&b, text, NULL) == 0) {
+		printf(" %s=%s", key, buf_cstr(&b, NULL));
+	}
+}
 
 static void
 tell_line(const struct srcstatus *st)
@@ -41,6 +54,8 @@ tell_line(const struct srcstatus *st)
 	       ct, dest, srcsession_hex(st->session), f->kind,
 	       steps_state_name(s), steps_owner_name(steps_owner(s)),
 	       st->alive ? "running" : "none");
+	tell_value("new_ct", f->dst_id);
+	tell_value("place", f->dst_tree);
 	if (st->alive) {
 		printf(" pid=%ld step=\"%s\"", n->pid, steps_name(n->step));
 	}
@@ -87,6 +102,12 @@ fill(json_t *o, const struct srcstatus *st, struct err *e)
 	rc = rc < 0 ? rc
 		    : put(o, "owner",
 			  json_string(steps_owner_name(steps_owner(s))), e);
+	if (rc == 0 && f->dst_id) {
+		rc = put(o, "new_ct", text_of(f->dst_id), e);
+	}
+	if (rc == 0 && f->dst_tree) {
+		rc = put(o, "place", text_of(f->dst_tree), e);
+	}
 	rc = rc < 0 ? rc : put(o, "running", json_boolean(st->alive), e);
 	if (rc < 0 || !st->alive) {
 		return rc;

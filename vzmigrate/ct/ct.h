@@ -150,6 +150,9 @@ void ct_finding_add(struct ct_findings *f, int code, bool warning,
 		    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 void ct_findings_fini(struct ct_findings *f);
 
+/* One path of what is left of a container; borrowed. Not 0 ends the walk. */
+typedef int ct_remains_fn(const char *path, void *arg, struct err *e);
+
 struct ct_kind {
 	const char *name; /* "openvz", "lxc", "dir" */
 	/* Which of the words after the host: CT id or name, or a path. */
@@ -228,6 +231,17 @@ struct ct_kind {
 	/* After a retire: delete tree, configuration and what belongs to it. */
 	int (*destroy)(const struct ct_host *h, const struct ct *c,
 		       struct err *e);
+	/* After a retire: give `fn` each path that a person removes, with all
+	 * below it, to be rid of the copy that is kept here; none where the
+	 * container was made anew since. NULL: the tree. What `fn` returned,
+	 * or an error. */
+	int (*remains)(const struct ct_host *h, const struct ct *c,
+		       ct_remains_fn *fn, void *arg, struct err *e);
+
+	/* ---- both: what is asked for, by itself ---- */
+	/* E_USAGE for a wish that no host could meet; so it is told before one
+	 * is connected to. */
+	int (*wish)(const struct ct_want *w, struct err *e);
 
 	/* ---- destination ---- */
 	/* Decide the place from this host's configuration. E_CONFIG, E_USAGE.

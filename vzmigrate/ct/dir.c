@@ -266,18 +266,26 @@ dir_destroy(const struct ct_host *h, const struct ct *c, struct err *e)
 }
 
 static int
+dir_wish(const struct ct_want *w, struct err *e)
+{
+	return w->new_root || w->new_name
+		       ? err_set(e, E_USAGE,
+				 "%s has no meaning for a plain directory",
+				 w->new_root ? "--new-root" : "--new-name")
+		       : 0;
+}
+
+static int
 dir_place(const struct ct_host *h, const struct ct_want *w, struct ct_place *p,
 	  struct err *e)
 {
 	cleanup(free_ptr) char *path = NULL;
-	int rc;
+	int rc = dir_wish(w, e);
 
 	(void)h;
 	memset(p, 0, sizeof(*p));
-	if (w->new_root || w->new_name) {
-		return err_set(e, E_USAGE,
-			       "%s has no meaning for a plain directory",
-			       w->new_root ? "--new-root" : "--new-name");
+	if (rc < 0) {
+		return rc;
 	}
 	path = ctpath_clean(w->new_private ? w->new_private
 			    : w->new_id	   ? w->new_id
@@ -368,6 +376,7 @@ const struct ct_kind dir_kind = {
 	.retire = dir_retire,
 	.unretire = dir_unretire,
 	.destroy = dir_destroy,
+	.wish = dir_wish,
 	.place = dir_place,
 	.check = dir_check,
 	.commit = dir_commit,

@@ -97,6 +97,25 @@ lxc_begins(const char *s, const char *head)
 	return strncmp(s, head, strlen(head)) == 0;
 }
 
+bool
+lxc_is_systems(const char *path)
+{
+	static const char *const dirs[] = { "/usr",   "/bin",	"/sbin", "/lib",
+					    "/lib32", "/lib64", "/dev" };
+	struct stat st;
+
+	if (strstr(path, "/..") || ctpath_inside(path, "/usr/local") ||
+	    (stat(path, &st) == 0 && S_ISBLK(st.st_mode))) {
+		return false;
+	}
+	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
+		if (ctpath_inside(path, dirs[i])) {
+			return true;
+		}
+	}
+	return false;
+}
+
 char *
 lxc_dir(const struct ct_host *h, const char *name, struct err *e)
 {
@@ -462,6 +481,27 @@ lxc_destroy(const struct ct_host *h, const struct ct *c, struct err *e)
 	return 0;
 }
 
+static int
+lxc_remains(const struct ct_host *h, const struct ct *c, ct_remains_fn *fn,
+	    void *arg, struct err *e)
+{
+	cleanup(free_ptr) char *dir = lxc_dir(h, c->id, e);
+	cleanup(free_ptr) char *real = dir ? realpath(dir, NULL) : NULL;
+	int rc = 0;
+
+	if (!dir) {
+		return e ? e->code : E_NOMEM;
+	}
+	if (!real || (look(dir) & HAVE_CONFIG)) {
+		return 0;
+	}
+	if (!ctpath_inside(c->tree, real)) {
+		rc = fn(c->tree, arg, e);
+	}
+	rc = rc ? rc : fn(real, arg, e);
+	return rc || ctpath_type(dir) != S_IFLNK ? rc : fn(dir, arg, e);
+}
+
 const struct ct_kind lxc_kind = {
 	.name = "lxc",
 	.by_path = false,
@@ -479,6 +519,8 @@ const struct ct_kind lxc_kind = {
 	.stop = lxcrun_stop,
 	.start = lxcrun_start,
 	.destroy = lxc_destroy,
+	.remains = lxc_remains,
+	.wish = lxcdst_wish,
 	.place = lxcdst_place,
 	.check = lxcdst_check,
 	.commit = lxcdst_commit,

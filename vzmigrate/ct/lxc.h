@@ -29,6 +29,11 @@ bool lxc_name_ok(const char *name);
 /* Whether `s` begins with `head`. */
 bool lxc_begins(const char *s, const char *head);
 
+/* Whether `path`, which a configuration names, comes with the distribution or
+ * is a device: below /usr without /usr/local, /bin, /sbin, /lib, /lib32,
+ * /lib64; below /dev, but no block device, which may hold a file system. */
+bool lxc_is_systems(const char *path);
+
 /* LXC's own lock of the container, which it takes whenever it reads or
  * writes the configuration (an open file description lock on
  * /run/lxc/lock/LXCPATH/.NAME). Waits up to 10 s; E_BUSY. */
@@ -58,6 +63,7 @@ int lxc_parse_state(const char *out, const char *name, enum ct_state *s,
 		    struct err *e);
 
 /* The kind's rows for the destination (lxcdst.c). */
+int lxcdst_wish(const struct ct_want *w, struct err *e);
 int lxcdst_place(const struct ct_host *h, const struct ct_want *w,
 		 struct ct_place *p, struct err *e);
 int lxcdst_check(const struct ct_host *h, const struct ct_want *w,

@@ -105,17 +105,10 @@ want_id(const struct ct_want *w)
 }
 
 int
-lxcdst_place(const struct ct_host *h, const struct ct_want *w,
-	     struct ct_place *p, struct err *e)
+lxcdst_wish(const struct ct_want *w, struct err *e)
 {
-	cleanup(free_ptr) char *dir = NULL;
-	cleanup(free_ptr) char *lxcpath = NULL;
-	cleanup(free_ptr) char *real = NULL;
-	cleanup(free_ptr) char *tree = NULL;
 	const char *id = want_id(w);
-	int rc = 0;
 
-	memset(p, 0, sizeof(*p));
 	if (!lxc_name_ok(id)) {
 		return err_set(e, E_USAGE,
 			       "'%s' cannot be the name of an lxc container",
@@ -125,9 +118,26 @@ lxcdst_place(const struct ct_host *h, const struct ct_want *w,
 		return err_set(e, E_USAGE,
 			       "--new-root has no meaning for lxc containers");
 	}
-	if (w->new_name) {
-		return err_set(e, E_USAGE,
-			       "an lxc container has one name: use --new-id");
+	return w->new_name ? err_set(e, E_USAGE,
+				     "an lxc container has one name: use "
+				     "--new-id instead of --new-name")
+			   : 0;
+}
+
+int
+lxcdst_place(const struct ct_host *h, const struct ct_want *w,
+	     struct ct_place *p, struct err *e)
+{
+	cleanup(free_ptr) char *dir = NULL;
+	cleanup(free_ptr) char *lxcpath = NULL;
+	cleanup(free_ptr) char *real = NULL;
+	cleanup(free_ptr) char *tree = NULL;
+	const char *id = want_id(w);
+	int rc = lxcdst_wish(w, e);
+
+	memset(p, 0, sizeof(*p));
+	if (rc < 0) {
+		return rc;
 	}
 	lxcpath = lxc_path(h, e);
 	dir = lxcpath ? lxc_dir(h, id, e) : NULL;
@@ -144,8 +154,8 @@ lxcdst_place(const struct ct_host *h, const struct ct_want *w,
 	real = realpath(lxcpath, NULL);
 	if (!real || !ctpath_is_dir(real)) {
 		return err_set(e, E_CONFIG,
-			       "the lxcpath %s is no directory here: install "
-			       "lxc, or name another with --lxcpath",
+			       "the lxcpath %s is no directory there: install "
+			       "lxc, or name another with --dst-lxcpath",
 			       lxcpath);
 	}
 	if (ctpath_inside(tree, dir)) {
@@ -240,7 +250,8 @@ lxcdst_check(const struct ct_host *h, const struct ct_want *w,
 	check_lock(h, p->id, f);
 	if (origin_is_above(w, p->tree)) {
 		ct_finding_add(f, E_USAGE, false,
-			       "%s is the container's own tree, or inside it",
+			       "%s is the container's own tree, or inside it; "
+			       "give another place with --new-private",
 			       p->tree);
 	}
 	return origin_check(h, w, f, e);
@@ -485,7 +496,10 @@ lxcdst_commit(const struct ct_host *h, const struct ct_want *w,
 		rc = commit_dir(&m, e);
 	} else if (!marked(&m, m.dir) &&
 		   !(has_our_config(&m) && !ctpath_type(staged))) {
-		rc = err_set(e, E_EXISTS, "%s exists", m.dir);
+		rc = err_set(e, E_EXISTS,
+			     "%s was made there meanwhile; remove it, or "
+			     "choose another name with --new-id",
+			     m.dir);
 	}
 	if (rc < 0) {
 		return rc;

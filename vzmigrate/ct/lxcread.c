@@ -35,7 +35,8 @@ is_owned(const struct lxcread *l, const char *path)
 	return ctpath_inside(path, l->dir) || ctpath_inside(path, l->dir_real);
 }
 
-/* Something shared: looked for on the destination, and told. */
+/* Something shared: looked for on the destination, and told unless every host
+ * has its own of it. */
 static int
 need(struct lxcread *l, const char *key, const char *what, const char *path,
      struct err *e)
@@ -52,13 +53,14 @@ need(struct lxcread *l, const char *key, const char *what, const char *path,
 			       l->c->id, NEEDS_MAX);
 	}
 	rc = origin_put(l->origin, key, what, path, e);
-	if (rc < 0 || strcmp(what, "bridge") == 0) {
+	if (rc < 0 || strcmp(what, "bridge") == 0 || lxc_is_systems(path)) {
 		return rc;
 	}
 	return ctfile_note(l->c, e,
-			   "%s %s is shared and not carried; it is looked for "
-			   "on the destination",
-			   what, path);
+			   "it uses %s of this host (%s), which is not "
+			   "carried: what the destination has there is used "
+			   "instead",
+			   path, what);
 }
 
 /* "source target type options ..." of lxc.mount.entry or an fstab line. */

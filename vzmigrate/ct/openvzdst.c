@@ -108,17 +108,14 @@ place_dirs(const struct ct_want *w, const struct vzconf *v, struct ct_place *p,
 }
 
 int
-openvzdst_place(const struct ct_host *h, const struct ct_want *w,
-		struct ct_place *p, struct err *e)
+openvzdst_wish(const struct ct_want *w, struct err *e)
 {
-	cleanup(vzconf_fini) struct vzconf v = { 0 };
 	const char *name = want_name(w);
 	struct err why = { 0 };
+	cleanup(free_ptr) char *id = vzconf_ctid(want_id(w), &why);
 	int rc;
 
-	memset(p, 0, sizeof(*p));
-	p->id = vzconf_ctid(want_id(w), &why);
-	if (!p->id) {
+	if (!id) {
 		return why.code ? err_set(e, why.code, "%s", why.text)
 				: err_set(e, E_USAGE,
 					  "'%s' cannot be a CTID: it is a "
@@ -133,7 +130,23 @@ openvzdst_place(const struct ct_host *h, const struct ct_want *w,
 			       name)
 		     : 0;
 	rc = rc < 0 ? rc : check_plain(w->new_private, "--new-private", e);
-	rc = rc < 0 ? rc : check_plain(w->new_root, "--new-root", e);
+	return rc < 0 ? rc : check_plain(w->new_root, "--new-root", e);
+}
+
+int
+openvzdst_place(const struct ct_host *h, const struct ct_want *w,
+		struct ct_place *p, struct err *e)
+{
+	cleanup(vzconf_fini) struct vzconf v = { 0 };
+	const char *name = want_name(w);
+	int rc = openvzdst_wish(w, e);
+
+	memset(p, 0, sizeof(*p));
+	if (rc < 0) {
+		return rc;
+	}
+	p->id = vzconf_ctid(want_id(w), e);
+	rc = p->id ? 0 : E_NOMEM;
 	rc = rc < 0 ? rc : vzconf_load(h, p->id, NULL, 0, &v, e);
 	rc = rc < 0 ? rc : place_dirs(w, &v, p, e);
 	if (rc == 0 && name) {

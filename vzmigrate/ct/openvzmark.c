@@ -268,3 +268,46 @@ openvzmark_destroy(const struct ct_host *h, const struct ct *c, struct err *e)
 	}
 	return rc < 0 ? rc : destroy_files(h, c, &v, e);
 }
+
+static int
+tell_file(const char *dir, const char *name, ct_remains_fn *fn, void *arg,
+	  struct err *e)
+{
+	cleanup(free_ptr) char *path = io_asprintf(e, "%s/%s", dir, name);
+
+	if (!path) {
+		return E_NOMEM;
+	}
+	return ctpath_type(path) ? fn(path, arg, e) : 0;
+}
+
+int
+openvzmark_remains(const struct ct_host *h, const struct ct *c,
+		   ct_remains_fn *fn, void *arg, struct err *e)
+{
+	cleanup(vzconf_fini) struct vzconf v = { 0 };
+	cleanup(free_ptr) char *real = NULL;
+	char name[64];
+	int rc = vzconf_load(h, c->id, NULL, 0, &v, e);
+
+	if (rc < 0 || (look(&v, c->id) & 1u)) {
+		return rc;
+	}
+	rc = fn(c->tree, arg, e);
+	real = v.private ? realpath(v.private, NULL) : NULL;
+	if (rc == 0 && real && strcmp(real, c->tree) == 0 &&
+	    ctpath_type(v.private) == S_IFLNK) {
+		rc = fn(v.private, arg, e);
+	}
+	for (size_t i = 0; vzconf_actions[i] && rc == 0; i++) {
+		snprintf(name, sizeof(name), "%s.%s", c->id, vzconf_actions[i]);
+		rc = tell_file(v.dir, name, fn, arg, e);
+	}
+	if (rc == 0 && c->name && is_its_name(h, &v, c)) {
+		rc = tell_file(v.names, c->name, fn, arg, e);
+	}
+	snprintf(name, sizeof(name), "%s.conf" VZCONF_SESSION, c->id);
+	rc = rc ? rc : tell_file(v.dir, name, fn, arg, e);
+	snprintf(name, sizeof(name), "%s.conf" VZCONF_MIGRATED, c->id);
+	return rc ? rc : tell_file(v.dir, name, fn, arg, e);
+}

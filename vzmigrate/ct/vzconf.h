@@ -98,6 +98,8 @@ int openvzmark_unretire(const struct ct_host *h, const struct ct *c,
 			const char *tag, struct err *e);
 int openvzmark_destroy(const struct ct_host *h, const struct ct *c,
 		       struct err *e);
+int openvzmark_remains(const struct ct_host *h, const struct ct *c,
+		       ct_remains_fn *fn, void *arg, struct err *e);
 /* Whether the private area is mounted on VE_ROOT, which vzctl cannot tell
  * once the configuration has another name. */
 bool openvzmark_mounted(const struct ct *c);
@@ -115,6 +117,7 @@ int openvzprep_image(const struct ct_host *h, const struct ct *c, bool compact,
 		     bool snapshot, struct err *e);
 
 /* The kind's rows for the destination (openvzdst.c). */
+int openvzdst_wish(const struct ct_want *w, struct err *e);
 int openvzdst_place(const struct ct_host *h, const struct ct_want *w,
 		    struct ct_place *p, struct err *e);
 int openvzdst_check(const struct ct_host *h, const struct ct_want *w,

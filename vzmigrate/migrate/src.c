@@ -190,6 +190,45 @@ step_take_over(struct src *m, struct err *e)
 	return e->code;
 }
 
+/* ---- what is told at the end ---- */
+
+/* As it was told last, or, if it cannot be asked any more, at the beginning. */
+static void
+note_place(struct src *m)
+{
+	const struct srcsession_facts *f = srcsession_facts(m->s);
+	const char *id = m->place.id ? m->place.id : f->dst_id;
+	const char *tree = m->place.tree ? m->place.tree : f->dst_tree;
+
+	m->r->new_id = id ? strdup(id) : NULL;
+	if (tree && !m->r->dst_tree) {
+		m->r->dst_tree = strdup(tree);
+	}
+}
+
+void
+src_found(struct src *m, const struct send_survey *s, const struct fsprobe *fs)
+{
+	struct src_found *f = &m->r->found;
+
+	*f = (struct src_found){
+		.removes = plan_removes(m->env->plan, m->kind),
+		.entries = s->entries,
+		.bytes = s->data,
+		.disk_bytes = s->bytes,
+		.free_bytes = fs->bytes_free,
+		.free_inodes = fs->inodes_free,
+	};
+	snprintf(f->fs, sizeof(f->fs), "%s", fs->type);
+	if (!m->kind->by_path) {
+		f->state = m->ct.state;
+		f->state_there =
+			ct_state_is_up(f->state) && m->env->plan->nostart
+				? CT_STOPPED
+				: f->state;
+	}
+}
+
 /* ---- step 10 ---- */
 
 static void
@@ -267,15 +306,51 @@ is_back(struct src *m)
 	return back;
 }
 
+static int
+add_remains(const char *path, void *arg, struct err *e)
+{
+	struct src_result *r = arg;
+	char **more = reallocarray(r->remains, r->nremains + 1, sizeof(*more));
+
+	if (!more) {
+		return err_nomem(e);
+	}
+	r->remains = more;
+	more[r->nremains] = strdup(path);
+	return more[r->nremains] ? (r->nremains++, 0) : err_nomem(e);
+}
+
+/* Where it is and what removes it: without the latter the former is told. */
+static void
+note_kept(struct src *m)
+{
+	struct err e = { 0 };
+	int rc;
+
+	m->r->kept = strdup(m->ct.tree);
+	rc = m->kind->remains ? m->kind->remains(&m->env->plan->host, &m->ct,
+						 add_remains, m->r, &e)
+			      : add_remains(m->ct.tree, m->r, &e);
+	if (rc < 0) {
+		log_debug("%s: what is left of it: %s", m->ct.id, e.text);
+	}
+}
+
 static void
 remove_source(struct src *m)
 {
 	struct err e = { 0 };
 	int rc;
 
-	if (!plan_removes(m->env->plan, m->kind) || is_back(m)) {
-		m->r->kept = strdup(m->ct.tree);
+	if (!plan_removes(m->env->plan, m->kind)) {
 		m->r->copied = !m->kind->remove_default;
+		note_kept(m);
+		return;
+	}
+	if (is_back(m)) {
+		/* Not to be removed by a person either. */
+		m->r->copied = !m->kind->remove_default;
+		m->r->kept = strdup(m->ct.tree);
 		return;
 	}
 	rc = fault_point("src.destroy", &e);
@@ -283,7 +358,7 @@ remove_source(struct src *m)
 		rc = m->kind->destroy(&m->env->plan->host, &m->ct, &e);
 	}
 	if (rc < 0) {
-		m->r->kept = strdup(m->ct.tree);
+		note_kept(m);
 		late(m, "the source copy could not be removed", &e);
 	}
 }
@@ -297,12 +372,7 @@ step_clean_up(struct src *m)
 	srcconn_shield(m->env->conn, true);
 	begin_step(m, STEP_CLEAN_UP);
 	m->r->moved = true;
-	if (m->place.id) {
-		m->r->new_id = strdup(m->place.id);
-	}
-	if (m->place.tree && !m->r->dst_tree) {
-		m->r->dst_tree = strdup(m->place.tree);
-	}
+	note_place(m);
 	tell_finish(m);
 	remove_source(m);
 	if (srcsession_set(m->s, STEPS_DONE, NULL, &e) < 0) {
@@ -346,6 +416,7 @@ static int
 end_checks(struct src *m, struct err *e)
 {
 	m->r->checked = true;
+	note_place(m);
 	if (m->dst != MSG_DST_NONE) {
 		return 0;
 	}
@@ -420,6 +491,9 @@ by_hand(struct src *m, struct err *e)
 	int rc = src_enter(m, STEP_LOCK, e);
 
 	rc = rc < 0 ? rc : src_lock_open(m, e);
+	if (rc == E_BUSY) {
+		return src_explain_busy(m, e);
+	}
 	if (rc == 0) {
 		return err_set(e, E_NOT_FOUND,
 			       "%s is in no unfinished migration here",
@@ -506,6 +580,10 @@ src_result_fini(struct src_result *r)
 	free(r->new_id);
 	free(r->dst_tree);
 	free(r->kept);
+	for (size_t i = 0; i < r->nremains; i++) {
+		free(r->remains[i]);
+	}
+	free(r->remains);
 	free(r->log_path);
 	send_result_fini(&r->sent);
 	memset(r, 0, sizeof(*r));

@@ -36,6 +36,19 @@ struct src_env {
 	unsigned pause_ms;
 };
 
+/* What the checks found. */
+struct src_found {
+	/* What it is here, and would be there; 0: the kind has no states. */
+	enum ct_state state, state_there;
+	bool removes; /* the source copy would be destroyed */
+	uint64_t entries;
+	uint64_t bytes;			  /* of content */
+	uint64_t disk_bytes;		  /* that they take here */
+	uint64_t free_bytes, free_inodes; /* there; UINT64_MAX: not known, no
+					     limit */
+	char fs[16];			  /* type of the file system there */
+};
+
 /* What became of it, also after an error. src_result_fini frees. */
 struct src_result {
 	enum steps_step step;	/* the last one begun */
@@ -51,7 +64,12 @@ struct src_result {
 	char *new_id;	 /* on the destination; owned; NULL: not known */
 	char *dst_tree;	 /* owned; NULL: not known */
 	char *kept;	 /* where the source copy is; owned; NULL: gone */
-	char *log_path;	 /* owned; or NULL */
+	/* All that is to be removed to be rid of it (ct_kind.remains),
+	 * absolute paths; owned; none where that cannot be said. */
+	char **remains;
+	size_t nremains;
+	char *log_path; /* owned; or NULL */
+	struct src_found found;
 	struct send_result sent; /* of the last pass */
 	unsigned passes;
 	uint64_t sent_bytes;  /* content, in all passes */

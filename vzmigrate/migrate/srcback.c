@@ -25,6 +25,26 @@ add_text(struct err *e, const char *text)
 	return err_set(e, first.code, "%.1500s; %.400s", first.text, text);
 }
 
+/* What became of the source, and what to do where trying again may help. */
+static void
+add_fate(const struct src *m, bool owed, struct err *e)
+{
+	bool broke = e->code == E_CLOSED || e->code == E_TIMEOUT;
+	char text[160];
+
+	/* An image that was prepared may have changed all the same. */
+	if (!owed && (m->step < STEP_RESERVE || m->env->plan->compact ||
+		      m->env->plan->snapshot)) {
+		return;
+	}
+	snprintf(text, sizeof(text), "the source %s%s",
+		 owed ? "is as it was" : "was not touched",
+		 broke ? "; run the same command again when that host can be "
+			 "reached"
+		       : "");
+	add_text(e, text);
+}
+
 /* ---- the source ---- */
 
 static int
@@ -195,8 +215,8 @@ src_roll_back(struct src *m, struct err *e)
 	src_set_undo(NULL);
 	if (owed) {
 		log_info("the source is as it was");
-		add_text(e, "the source is as it was");
 	}
+	add_fate(m, owed, e);
 	return e->code;
 }
 
@@ -440,8 +460,7 @@ afresh(struct src *m, struct err *e)
 	m->dst = MSG_DST_NONE;
 	m->want_back = false;
 	rc = rc < 0 ? rc : src_load(m, m->ct.id, e);
-	rc = rc < 0 ? rc : src_begin(m, e);
-	rc = rc < 0 ? rc : src_open(m, e);
+	rc = rc < 0 ? rc : src_begin_open(m, e);
 	if (rc == 0 && m->dst != MSG_DST_NONE) {
 		rc = err_set(e, E_PROTOCOL,
 			     "%s knows the new session %s already (%s)",
@@ -468,7 +487,8 @@ go_on(struct src *m, struct err *e)
 	if (rc == 0 && !m->loaded) {
 		rc = src_load(m, m->ct.id, e);
 	}
-	if (rc == 0 && srcsession_state(m->s) == STEPS_RESTORED) {
+	if (rc == 0 &&
+	    (srcsession_state(m->s) == STEPS_RESTORED || !was->dst_id)) {
 		rc = src_begin(m, e);
 	}
 	return rc;

@@ -17,6 +17,7 @@
 #include "migrate/srcpriv.h"
 
 #define CLOCK_MAX_S 5
+#define AGAIN "; run the command again when that has ended"
 
 /* Whether `path` is `dir` or below it. */
 static bool
@@ -186,13 +187,15 @@ check_there(struct src *m, const struct send_survey *s, struct ct_findings *f,
 		  m->place.tree ? m->place.tree : "?", r.fs.type,
 		  (unsigned long long)r.fs.bytes_free,
 		  (unsigned long long)r.fs.inodes_free);
+	src_found(m, s, &r.fs);
 	check_xattrs(m, s, &r.fs, f);
 	m->drop_flags = fsprobe_hints_lost(r.fs.caps);
 	for (size_t i = 0; i < r.findings.n; i++) {
 		const struct ct_finding *v = &r.findings.v[i];
 
-		ct_finding_add(f, v->code, v->warning, "%s: %s", m->env->dest,
-			       v->text ? v->text : err_name(v->code));
+		ct_finding_add(f, v->code, v->warning, "%s: %s%s", m->env->dest,
+			       v->text ? v->text : err_name(v->code),
+			       v->code == E_BUSY ? AGAIN : "");
 	}
 	msg_check_reply_fini(&r);
 	return 0;

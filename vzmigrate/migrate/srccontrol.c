@@ -272,7 +272,7 @@ srccontrol_open(int dirfd, const char *path, struct limit *l, struct err *e)
 		free(c);
 		return NULL;
 	}
-	log_debug("the limit can be changed in %s", path);
+	log_info("the limit can be changed in %s", path);
 	return c;
 }
 

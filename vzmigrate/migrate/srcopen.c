@@ -13,6 +13,7 @@
 #include "base/io.h"
 #include "base/log.h"
 #include "migrate/srcpriv.h"
+#include "migrate/srcstatus.h"
 
 /* ---- step 1: lock ---- */
 
@@ -20,6 +21,7 @@ int
 src_load(struct src *m, const char *word, struct err *e)
 {
 	cleanup(free_ptr) char *copy = strdup(word);
+	const char *logs = m->env->log_dir;
 	int rc;
 
 	if (!copy) {
@@ -36,8 +38,11 @@ src_load(struct src *m, const char *word, struct err *e)
 	if (m->ct.mark == CT_RETIRED) {
 		return err_set(e, E_NOT_FOUND,
 			       "%s is not here any more: it was moved away by "
-			       "session %s",
-			       m->ct.id, m->ct.tag ? m->ct.tag : "?");
+			       "session %s%s%s; what is left is the copy that "
+			       "was kept",
+			       m->ct.id, m->ct.tag ? m->ct.tag : "?",
+			       logs ? ", see its log in " : "",
+			       logs ? logs : "");
 	}
 	return src_may_move(m, m->ct.state, e);
 }
@@ -171,6 +176,58 @@ open_log(struct src *m)
 	m->r->log_path = strdup(logfile_path(m->log));
 }
 
+/* The first run that is at work on it. */
+static int
+tell_run(const struct srcstatus *st, void *arg, struct err *e)
+{
+	const struct srcsession_facts *f = srcsession_facts(st->session);
+
+	(void)arg;
+	if (!st->alive) {
+		return 0;
+	}
+	err_set(e, E_BUSY,
+		"%s is in a migration to %s, session %s, process %ld, step "
+		"\"%s\": wait until it is done, --status tells how far it is; "
+		"to stop it, interrupt that process (kill -INT %ld)",
+		f->id, f->dest ? f->dest : "another host",
+		srcsession_hex(st->session), st->note.pid,
+		steps_name(st->note.step), st->note.pid);
+	return 1;
+}
+
+int
+src_explain_busy(const struct src *m, struct err *e)
+{
+	struct err run = { 0 };
+
+	if (srcstatus_each(m->want->word, tell_run, NULL, &run) == 1) {
+		return err_set(e, E_BUSY, "%s", run.text);
+	}
+	/* Another program, or a run that has just begun. */
+	run = *e;
+	return err_set(e, E_BUSY,
+		       "%s; run the command again when that has ended",
+		       run.text);
+}
+
+/* A wish that no host could meet. */
+static int
+check_wish(struct src *m, struct err *e)
+{
+	const struct ct_want w = { .id = m->ct.id,
+				   .name = m->ct.name,
+				   .new_id = m->want->new_id,
+				   .new_name = m->want->new_name,
+				   .new_private = m->want->new_private,
+				   .new_root = m->want->new_root };
+	int rc = m->kind->wish ? m->kind->wish(&w, e) : 0;
+
+	/* An unfinished session stays as it is for a command that is right. */
+	m->hands_off = rc < 0;
+	return rc < 0 ? err_wrap(e, "%s", m->ct.id) : 0;
+}
+
 int
 src_lock(struct src *m, struct err *e)
 {
@@ -182,8 +239,9 @@ src_lock(struct src *m, struct err *e)
 	if (rc == 0) {
 		rc = lock_fresh(m, e);
 	}
+	rc = rc < 0 ? rc : check_wish(m, e);
 	if (rc < 0) {
-		return rc;
+		return rc == E_BUSY ? src_explain_busy(m, e) : rc;
 	}
 	rc = copy_to(&m->r->kind, m->kind->name, e);
 	rc = rc < 0 ? rc : copy_to(&m->r->id, m->ct.id, e);
@@ -223,6 +281,8 @@ src_facts(const struct src *m, const char *host, struct srcsession_facts *f)
 		.new_root = m->want->new_root,
 		.dst_lxcpath = p->dst_lxcpath,
 		.dst_vz_conf = p->dst_vz_conf,
+		.dst_id = m->opened ? m->place.id : NULL,
+		.dst_tree = m->opened ? m->place.tree : NULL,
 	};
 }
 
@@ -282,6 +342,16 @@ src_open(struct src *m, struct err *e)
 	return 0;
 }
 
+int
+src_begin_open(struct src *m, struct err *e)
+{
+	int rc = src_begin(m, e);
+
+	rc = rc < 0 ? rc : src_open(m, e);
+	/* For --status, and for whoever has to look there by hand. */
+	return rc < 0 || !m->place.id ? rc : src_begin(m, e);
+}
+
 /* A session that is there already against the host that answered. */
 static int
 check_destination(struct src *m, struct err *e)
@@ -300,7 +370,8 @@ check_destination(struct src *m, struct err *e)
 		return err_set(e, E_BUSY,
 			       "%s is in migration session %s to %s, which is "
 			       "unfinished (%s): run it towards that host "
-			       "again, it will be finished or taken back",
+			       "again, it will be finished or taken back; or "
+			       "give it up, with --abort and that host",
 			       m->ct.id, srcsession_hex(m->s),
 			       f->dest ? f->dest : "another host",
 			       steps_state_name(state));
@@ -323,7 +394,8 @@ src_connect(struct src *m, struct err *e)
 		m->hands_off = true;
 		return err_set(e, E_BUSY,
 			       "%s is in migration session %s to %s (%s): run "
-			       "the command without --check-only to finish it",
+			       "the command without --check-only to finish it, "
+			       "or with --abort to give it up",
 			       m->ct.id, srcsession_hex(m->s),
 			       srcsession_facts(m->s)->dest,
 			       steps_state_name(found));
@@ -334,13 +406,10 @@ src_connect(struct src *m, struct err *e)
 	if (rc >= 0) {
 		rc = check_destination(m, e);
 	}
-	if (rc == 0 && srcsession_state(m->s) == STEPS_NEW) {
-		rc = src_begin(m, e);
+	if (rc < 0) {
+		return rc;
 	}
-	if (rc == 0) {
-		log_info("session %s to %s", srcsession_hex(m->s),
-			 m->env->dest);
-		rc = src_open(m, e);
-	}
-	return rc;
+	log_info("session %s to %s", srcsession_hex(m->s), m->env->dest);
+	return srcsession_state(m->s) == STEPS_NEW ? src_begin_open(m, e)
+						   : src_open(m, e);
 }

@@ -171,7 +171,7 @@ static void
 warn_mount(const struct src *m, const char *shown)
 {
 	log_warn("%s: not carried: %s is another file system mounted in the "
-		 "tree",
+		 "tree; copy it by other means if it is needed there",
 		 m->ct.id, shown);
 }
 

@@ -68,6 +68,10 @@ int src_lock(struct src *m, struct err *e);
  * up, 0 there is none. */
 int src_lock_open(struct src *m, struct err *e);
 
+/* srcopen.c: it is locked: replace `e` by who is at work on it and what to do.
+ * E_BUSY. */
+int src_explain_busy(const struct src *m, struct err *e);
+
 /* srchand.c: what src_take_back and src_give_up do, the container being
  * locked and its session open here. */
 int src_un_retire(struct src *m, struct err *e);
@@ -106,6 +110,9 @@ int src_begin(struct src *m, struct err *e);
 /* OPEN the session on a live connection; fills epoch, dst, place. */
 int src_open(struct src *m, struct err *e);
 
+/* Both, and the record again with what was learned of the place. */
+int src_begin_open(struct src *m, struct err *e);
+
 /* Give up what the destination has of the session: ABORT. */
 int src_abort(struct src *m, bool keep, struct err *e);
 
@@ -134,6 +141,10 @@ int src_rounds(struct src *m, struct err *e);
 /* srcpass.c: the last pass, or the only one, and its proof; state "proven".
  */
 int src_pass(struct src *m, struct err *e);
+
+/* Keep what the checks found, for the result. */
+void src_found(struct src *m, const struct send_survey *s,
+	       const struct fsprobe *fs);
 
 /* srccheck.c: step 3, all findings reported. */
 int src_check(struct src *m, struct err *e);

@@ -57,7 +57,7 @@ static const struct fact {
 	FACT(word),	   FACT(kind),	      FACT(id),		 FACT(name),
 	FACT(tree),	   FACT(mount_root),  FACT(dest),	 FACT(dst_host),
 	FACT(new_id),	   FACT(new_name),    FACT(new_private), FACT(new_root),
-	FACT(dst_lxcpath), FACT(dst_vz_conf),
+	FACT(dst_lxcpath), FACT(dst_vz_conf), FACT(dst_id),	 FACT(dst_tree),
 };
 #define FACTS (sizeof(facts) / sizeof(facts[0]))
 

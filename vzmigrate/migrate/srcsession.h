@@ -29,6 +29,9 @@ struct srcsession_facts {
 	const char *dst_host; /* the destination's host id, hex */
 	const char *new_id, *new_name, *new_private, *new_root;
 	const char *dst_lxcpath, *dst_vz_conf;
+	/* Its id and place there, as the destination said: not in the first
+	 * record, which is written before it was asked. */
+	const char *dst_id, *dst_tree;
 };
 
 struct srcsession;
@@ -69,8 +72,8 @@ const char *srcsession_hex(const struct srcsession *s); /* the id */
 const uint8_t *srcsession_id(const struct srcsession *s);
 const struct srcsession_facts *srcsession_facts(const struct srcsession *s);
 
-/* Begin in state NEW (the id is new and random), or again in RESTORED (it is
- * the same as before): the "open" record. `f` is copied. */
+/* Begin in state NEW (the id is new and random), or again in OPEN or RESTORED
+ * (it is the same as before): the "open" record. `f` is copied. */
 int srcsession_begin(struct srcsession *s, const struct srcsession_facts *f,
 		     struct err *e);
 

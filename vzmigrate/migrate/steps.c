@@ -60,8 +60,10 @@ static const struct row {
 } rows[STEPS_COUNT] = {
 	[STEPS_NEW] = { "new", BIT(STEPS_OPEN), 0, STEPS_SOURCE, false },
 	[STEPS_OPEN] = { "open",
-			 BIT(STEPS_BLOCKING) | BIT(STEPS_STOPPING) |
-				 BIT(STEPS_RESTORED) | BIT(STEPS_GIVEN_UP),
+			 /* again: with the place on the destination */
+			 BIT(STEPS_OPEN) | BIT(STEPS_BLOCKING) |
+				 BIT(STEPS_STOPPING) | BIT(STEPS_RESTORED) |
+				 BIT(STEPS_GIVEN_UP),
 			 0, STEPS_SOURCE, false },
 	[STEPS_STOPPING] = { "stopping",
 			     BIT(STEPS_BLOCKING) | BIT(STEPS_PROVEN) |

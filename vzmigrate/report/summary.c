@@ -14,7 +14,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/io.h"
-#include "report/human.h"
+#include "report/summary_int.h"
 
 #define TEXT_MAX 65536
 
@@ -73,10 +73,10 @@ add_num(struct fields *f, const char *key, enum type type, bool there,
 	}
 }
 
-/* a / b in hundredths, without floats; a stays below 2^64 / 100 in practice,
- * and is cut where it does not. */
-static uint64_t
-centi_ratio(uint64_t a, uint64_t b)
+/* Without floats; a stays below 2^64 / 100 in practice, and is cut where it
+ * does not. */
+uint64_t
+summary_ratio(uint64_t a, uint64_t b)
 {
 	while (a > UINT64_MAX / 200) {
 		a >>= 1;
@@ -85,8 +85,8 @@ centi_ratio(uint64_t a, uint64_t b)
 	return b ? (a * 100 + b / 2) / b : 0;
 }
 
-static uint64_t
-rate_of(const struct summary *s)
+uint64_t
+summary_rate(const struct summary *s)
 {
 	uint64_t ms = (uint64_t)s->copy_ms;
 
@@ -120,14 +120,15 @@ static void
 collect_copy(struct fields *f, const struct summary *s)
 {
 	add_text(f, "new_ct", s->new_ct);
+	add_text(f, "place", s->place);
 	add_num(f, "files", WHOLE, true, s->files);
 	add_num(f, "bytes", WHOLE, true, s->bytes);
 	add_num(f, "wire_bytes", WHOLE, s->wire_bytes > 0, s->wire_bytes);
 	add_num(f, "ratio", CENTI, s->wire_bytes > 0,
-		centi_ratio(s->bytes, s->wire_bytes));
+		summary_ratio(s->bytes, s->wire_bytes));
 	add_seconds(f, s);
 	add_num(f, "rate", WHOLE, s->copy_ms > 0,
-		s->copy_ms > 0 ? rate_of(s) : 0);
+		s->copy_ms > 0 ? summary_rate(s) : 0);
 	add_num(f, "downtime", MILLI, s->downtime_ms >= 0,
 		(uint64_t)s->downtime_ms);
 	add_num(f, "passes", WHOLE, s->passes >= 0, (uint64_t)s->passes);
@@ -140,6 +141,29 @@ collect_copy(struct fields *f, const struct summary *s)
 	add_num(f, "verified", TRUTH, s->verified >= 0, s->verified > 0);
 }
 
+/* Of what would be. */
+static void
+collect_check(struct fields *f, const struct summary *s)
+{
+	const struct summary_check *c = s->check;
+
+	add_text(f, "new_ct", s->new_ct);
+	add_text(f, "place", s->place);
+	add_text(f, "state", c->state);
+	add_text(f, "state_there", c->state_there);
+	add_num(f, "files", WHOLE, true, s->files);
+	add_num(f, "bytes", WHOLE, true, s->bytes);
+	add_num(f, "disk_bytes", WHOLE, true, c->disk_bytes);
+	add_num(f, "free_bytes", WHOLE, c->free_bytes != UINT64_MAX,
+		c->free_bytes);
+	add_num(f, "free_inodes", WHOLE, c->free_inodes != UINT64_MAX,
+		c->free_inodes);
+	add_text(f, "filesystem", c->fs);
+	add_num(f, "removes", TRUTH, true, c->removes);
+	add_seconds(f, s);
+	add_cipher(f, s);
+}
+
 /* The order is the one that the header promises. */
 static void
 collect(struct fields *f, const struct summary *s)
@@ -149,6 +173,8 @@ collect(struct fields *f, const struct summary *s)
 	add_text(f, "kind", s->kind);
 	if (s->result == SUMMARY_GIVEN_UP || s->result == SUMMARY_TAKEN_BACK) {
 		add_seconds(f, s);
+	} else if (s->result == SUMMARY_CHECKED) {
+		collect_check(f, s);
 	} else {
 		collect_copy(f, s);
 	}
@@ -160,10 +186,8 @@ collect(struct fields *f, const struct summary *s)
 	}
 }
 
-/* A value that has other than graphic ASCII, or a quote or backslash, or is
- * empty, goes in quotes. */
-static int
-put_value(struct buf *b, const char *text, struct err *e)
+int
+summary_put_value(struct buf *b, const char *text, struct err *e)
 {
 	bool plain = *text != '\0';
 	int r = 0;
@@ -195,7 +219,7 @@ put_field(struct buf *b, const struct field *f, struct err *e)
 	}
 	switch (f->type) {
 	case TEXT:
-		return put_value(b, f->text, e);
+		return summary_put_value(b, f->text, e);
 	case MILLI:
 		return buf_printf(b, e, "%" PRIu64 ".%03" PRIu64, f->num / 1000,
 				  f->num % 1000);
@@ -216,9 +240,9 @@ put_line(struct buf *b, const struct summary *s, struct err *e)
 	int r = buf_printf(b, e, "vzmigrate: %s CT ", result_name(s->result));
 
 	collect(&f, s);
-	r = r ? r : put_value(b, s->ct, e);
+	r = r ? r : summary_put_value(b, s->ct, e);
 	r = r ? r : buf_printf(b, e, " to ");
-	r = r ? r : put_value(b, s->destination, e);
+	r = r ? r : summary_put_value(b, s->destination, e);
 	r = r ? r : buf_printf(b, e, ":");
 	for (size_t i = 0; !r && i < f.n; i++) {
 		r = put_field(b, &f.f[i], e);
@@ -226,153 +250,12 @@ put_line(struct buf *b, const struct summary *s, struct err *e)
 	return r ? r : buf_printf(b, e, "\n");
 }
 
-/* "  24500 files, 1.1 GB in 3.20 s (344 MB/s), 4 streams, zstd 2.10:1" */
-static int
-put_amount(struct buf *b, const struct summary *s, struct err *e)
-{
-	char bytes[HUMAN_MAX], time[HUMAN_MAX], rate[HUMAN_MAX];
-	uint64_t x = centi_ratio(s->bytes, s->wire_bytes);
-	int r = buf_printf(b, e, "  %" PRIu64 " files, %s in %s", s->files,
-			   human_bytes(bytes, s->bytes),
-			   human_duration(time, s->ms > 0 ? s->ms : 0));
-
-	if (!r && s->copy_ms > 0) {
-		r = buf_printf(b, e, " (copying at %s)",
-			       human_rate(rate, rate_of(s)));
-	}
-	if (!r && s->passes > 0) {
-		r = buf_printf(b, e, ", %d pass%s", s->passes,
-			       s->passes == 1 ? "" : "es");
-	}
-	if (!r && s->streams > 0) {
-		r = buf_printf(b, e, ", %d stream%s", s->streams,
-			       s->streams == 1 ? "" : "s");
-	}
-	if (!r && s->compress && strcmp(s->compress, "none") == 0) {
-		return buf_printf(b, e, ", not compressed\n");
-	}
-	if (!r && s->compress && s->wire_bytes > 0) {
-		r = buf_printf(b, e, ", ");
-		r = r ? r : put_value(b, s->compress, e);
-		r = r ? r
-		      : buf_printf(b, e, " %" PRIu64 ".%02" PRIu64 ":1",
-				   x / 100, x % 100);
-	}
-	return r ? r : buf_printf(b, e, "\n");
-}
-
-static int
-put_downtime(struct buf *b, const struct summary *s, struct err *e)
-{
-	char time[HUMAN_MAX], bytes[HUMAN_MAX];
-	int r;
-
-	if (s->downtime_ms < 0) {
-		return 0;
-	}
-	r = buf_printf(b, e, "  downtime %s",
-		       human_duration(time, s->downtime_ms));
-	if (!r && s->final_bytes) {
-		r = buf_printf(b, e, " (final pass read %s)",
-			       human_bytes(bytes, s->final_bytes));
-	}
-	return r ? r : buf_printf(b, e, "\n");
-}
-
-static int
-put_cipher(struct buf *b, const struct summary *s, struct err *e)
-{
-	uint64_t gain = s->cipher_gain > 0 && s->cipher_gain < 1e9
-				? (uint64_t)(s->cipher_gain * 100 + 0.5)
-				: 0;
-	int r;
-
-	if (!s->cipher) {
-		return 0;
-	}
-	r = buf_printf(b, e, "  cipher ");
-	r = r ? r : put_value(b, s->cipher, e);
-	if (!r && s->mac) {
-		r = buf_printf(b, e, " with ");
-		r = r ? r : put_value(b, s->mac, e);
-	}
-	if (!r && s->cipher_by) {
-		r = buf_printf(b, e, ", chosen by ");
-		r = r ? r : put_value(b, s->cipher_by, e);
-	}
-	if (!r && gain && gain != 100 && s->cipher_default) {
-		r = buf_printf(b, e,
-			       ": %" PRIu64 ".%02" PRIu64
-			       " times the speed of ",
-			       gain / 100, gain % 100);
-		r = r ? r : put_value(b, s->cipher_default, e);
-	}
-	r = r ? r : buf_printf(b, e, "\n");
-	if (!r && s->ssh_config) {
-		const char *mac = strchr(s->ssh_config, '\n');
-
-		r = buf_printf(b, e, "  permanent with, in ssh_config: %.*s\n",
-			       (int)strcspn(s->ssh_config, "\n"),
-			       s->ssh_config);
-		r = r || !mac ? r : buf_printf(b, e, "  and: %s\n", mac + 1);
-	}
-	return r;
-}
-
-static int
-put_stages(struct buf *b, const struct summary *s, struct err *e)
-{
-	char time[HUMAN_MAX], bytes[HUMAN_MAX];
-	int r = 0;
-
-	for (size_t i = 0; !r && i < s->nstages; i++) {
-		const struct summary_stage *g = &s->stages[i];
-
-		r = buf_printf(b, e, "  %-24s %9s %10" PRIu64 " files %9s\n",
-			       g->name, human_duration(time, g->ms), g->files,
-			       human_bytes(bytes, g->bytes));
-	}
-	return r;
-}
-
-static int
-put_fate(struct buf *b, const struct summary *s, struct err *e)
-{
-	int r = 0;
-
-	if (s->result == SUMMARY_FAILED) {
-		r = buf_printf(b, e, "  failed");
-		if (!r && s->step) {
-			r = buf_printf(b, e, " at step %s", s->step);
-		}
-		if (!r && s->owner) {
-			r = buf_printf(b, e, "; the CT belongs to: %s",
-				       s->owner);
-		}
-		r = r ? r : buf_printf(b, e, "\n");
-	}
-	if (!r && s->source_kept) {
-		r = buf_printf(b, e, "  the source's copy is kept: ");
-		r = r ? r : put_value(b, s->source_kept, e);
-		r = r ? r : buf_printf(b, e, "\n");
-	}
-	if (!r && s->warnings) {
-		r = buf_printf(b, e, "  %u warning%s, see above\n", s->warnings,
-			       s->warnings == 1 ? "" : "s");
-	}
-	return r;
-}
-
 static int
 put_human(struct buf *b, const struct summary *s, struct err *e)
 {
 	int r = put_line(b, s, e);
 
-	r = r ? r : put_amount(b, s, e);
-	r = r ? r : put_downtime(b, s, e);
-	r = r ? r : put_cipher(b, s, e);
-	r = r ? r : put_stages(b, s, e);
-	return r ? r : put_fate(b, s, e);
+	return r ? r : summary_put_human(b, s, e);
 }
 
 /* Bytes that are not UTF-8 would make the string invalid; each such byte
@@ -441,6 +324,20 @@ json_stages(const struct summary *s)
 	return a;
 }
 
+static json_t *
+json_remains(const struct summary *s)
+{
+	json_t *a = json_array();
+
+	for (size_t i = 0; a && i < s->nremains; i++) {
+		if (json_array_append_new(a, json_text(s->remains[i]))) {
+			json_decref(a);
+			return NULL;
+		}
+	}
+	return a;
+}
+
 static void
 drop_json(json_t **j)
 {
@@ -463,6 +360,9 @@ put_json(const struct summary *s, struct err *e)
 	      json_object_set_new(o, "destination", json_text(s->destination));
 	for (size_t i = 0; !bad && i < f.n; i++) {
 		bad = json_object_set_new(o, f.f[i].key, json_value(&f.f[i]));
+	}
+	if (!bad && s->nremains) {
+		bad = json_object_set_new(o, "remains", json_remains(s));
 	}
 	if (!bad && s->ssh_config) {
 		bad = json_object_set_new(o, "ssh_config",

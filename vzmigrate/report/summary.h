@@ -12,7 +12,8 @@
  *   key          JSON     meaning
  *   session      string   id of the migration
  *   kind         string   openvz, lxc, dir
- *   new_ct       string   name on the destination, where it differs
+ *   new_ct       string   id on the destination
+ *   place        string   where its files are there
  *   files        integer  entries of the tree sent, over all passes
  *   bytes        integer  bytes of file content sent, over all passes
  *   wire_bytes   integer  the same after compression, without SSH
@@ -42,6 +43,18 @@
  *                         unknown
  *   error        string   failed only
  *
+ * Of one that was only checked `files` and `bytes` say what would be sent, and
+ * there are no keys of a copy, but
+ *
+ *   state        string   what it is here: running, frozen, mounted, stopped,
+ *                         suspended; not of a directory
+ *   state_there  string   what it would be there, likewise
+ *   disk_bytes   integer  what it takes on the disk here
+ *   free_bytes   integer  room on the destination's file system, if known
+ *   free_inodes  integer  likewise, where there is a limit
+ *   filesystem   string   its type
+ *   removes      boolean  the source copy would be destroyed
+ *
  * Of one that was given up or taken back there are session, kind, seconds and
  * warnings only.
  *
@@ -49,6 +62,8 @@
  * "moved" (copied, checked, failed, "given up", "taken back"), "ct",
  * "destination", the keys above, and
  * "stages": [{"name", "seconds", "files", "bytes"}] where stages are given,
+ * "remains": the paths that are to be removed to be rid of a copy that is
+ * kept, as far as that can be said,
  * "ssh_config": the line (two with a MAC) that would make the probe's pick
  * permanent.
  */
@@ -59,6 +74,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/err.h"
 
 enum summary_result {
@@ -77,6 +93,16 @@ struct summary_stage {
 	uint64_t bytes;
 };
 
+/* What was found by checking alone. */
+struct summary_check {
+	const char *state, *state_there; /* or both NULL */
+	bool up; /* it is copied while something of it is up */
+	uint64_t disk_bytes;
+	uint64_t free_bytes, free_inodes; /* UINT64_MAX: left out */
+	const char *fs;
+	bool removes;
+};
+
 /* All strings are borrowed; NULL, and a negative or 0 number where the comment
  * says so, leave the key out. Initialise with SUMMARY_INIT. */
 struct summary {
@@ -86,6 +112,7 @@ struct summary {
 	const char *session;
 	const char *kind;
 	const char *new_ct;
+	const char *place;
 	uint64_t files;
 	uint64_t bytes;
 	uint64_t wire_bytes;  /* 0: left out, with ratio */
@@ -106,8 +133,11 @@ struct summary {
 	const char *cipher_default;
 	const char *ssh_config;	 /* shown as lines of their own to people */
 	const char *source_kept; /* path or name */
-	int verified;		 /* < 0: left out */
+	char *const *remains;	 /* see "remains" above */
+	size_t nremains;
+	int verified; /* < 0: left out */
 	unsigned warnings;
+	const struct summary_check *check;  /* checked only, and required */
 	const char *step;		    /* failed only */
 	const char *owner;		    /* failed only */
 	const char *error;		    /* failed only */
@@ -130,6 +160,9 @@ enum summary_format {
  * E_NOMEM. */
 char *summary_text(const struct summary *s, enum summary_format format,
 		   struct err *e);
+
+/* Append a value as in the first line. 0 or buf_append's errors. */
+int summary_put_value(struct buf *b, const char *text, struct err *e);
 
 /* Write it to `fd`. 0 or E_SYSTEM, E_NOMEM. Blocks on the descriptor. */
 int summary_print(const struct summary *s, enum summary_format format, int fd,

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -187,15 +188,26 @@ connect_one(const struct attempt *a, const struct sockaddr *sa, socklen_t len,
 	return 0;
 }
 
-/* Keep what each address said: the first may be the one that matters. */
+/* Keep what each address said, once: the first may be the one that matters. */
 static void
 note_failure(char *all, size_t len, const struct err *e)
 {
 	size_t n = strlen(all);
 
-	if (n < len) {
+	if (n < len && !strstr(all, e->text)) {
 		snprintf(all + n, len - n, "%s%.300s", n ? "; " : "", e->text);
 	}
+}
+
+/* Where the host was given as an address, what it said begins with that. */
+static int
+cannot_connect(const char *host, const char *all, struct err *e)
+{
+	size_t n = strlen(host);
+	bool told = strncasecmp(all, host, n) == 0 && all[n] == ' ';
+
+	return err_set(e, E_CONNECT, "cannot connect to %s%s%s",
+		       told ? "" : host, told ? "" : ": ", all);
 }
 
 static int
@@ -231,9 +243,7 @@ connect_name(const struct attempt *a, struct sock *s, struct err *e)
 		}
 	} while (rc == E_CONNECT && --tries > 0);
 	freeaddrinfo(found);
-	return rc == E_CONNECT ? err_set(e, rc, "cannot connect to %s: %s",
-					 a->c->host, all)
-			       : rc;
+	return rc == E_CONNECT ? cannot_connect(a->c->host, all, e) : rc;
 }
 
 /* The jump host as ssh takes it: host:port is understood in a URI only, and a

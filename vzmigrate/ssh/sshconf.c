@@ -314,8 +314,8 @@ resolve_by_ourselves(const struct resolve *r, struct sshconf *c, struct err *e)
 	const char *text;
 	int rc;
 
-	log_debug("there is no OpenSSH client here: ssh_config is read by our "
-		  "own reader");
+	log_info("there is no OpenSSH client here: ssh_config is read by our "
+		 "own reader");
 	buf_init(&b, 1 << 20);
 	rc = own_lines(r, &b, e);
 	if (rc == 0) {
