@@ -25,6 +25,7 @@
 #include "fs/remove.h"
 #include "wire/tree.h"
 #include "xfer/blocktab.h"
+#include "xfer/dirmeta.h"
 #include "xfer/proofcache.h"
 #include "xfer/recv.h"
 #include "xfer/recv_late.h"
@@ -1140,6 +1141,59 @@ test_blocktab(void **state)
 	blocktab_free(t);
 }
 
+/* ---- dirmeta ---- */
+
+static void
+test_dirmeta(void **state)
+{
+	static const uint32_t ids[] = { 7, 0, 1023, 1024, 5000000, 8 };
+	struct dirmeta *t = dirmeta_new(NULL);
+	struct err e = { 0 };
+	struct meta m;
+
+	(void)state;
+	assert_int_equal(dirmeta_end(t), 0);
+	assert_false(dirmeta_has(t, 0));
+	for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++) {
+		uint8_t x[4] = { 1, 2, 3, (uint8_t)i };
+
+		m = meta_of(FS_DIR, 0);
+		m.uid = ids[i];
+		m.flags = FS_SYNC_FL;
+		m.projid = 9;
+		m.mtime.sec = -5;
+		m.xattrs = x;
+		m.xattrs_len = i % 2 ? 4 : 0;
+		assert_int_equal(dirmeta_put(t, ids[i], &m, &e), 0);
+		assert_int_equal(dirmeta_put(t, ids[i], &m, &e), E_EXISTS);
+	}
+	assert_int_equal(dirmeta_count(t), 6);
+	assert_int_equal(dirmeta_end(t), 5000001);
+	for (size_t i = 0; i < sizeof(ids) / sizeof(*ids); i++) {
+		struct meta want = meta_of(FS_DIR, 0);
+
+		assert_true(dirmeta_has(t, ids[i]));
+		assert_true(dirmeta_get(t, ids[i], &m));
+		assert_int_equal(m.type, FS_DIR);
+		assert_int_equal(m.perm, want.perm);
+		assert_int_equal(m.uid, ids[i]);
+		assert_int_equal(m.gid, want.gid);
+		assert_int_equal(m.flags, FS_SYNC_FL);
+		assert_int_equal(m.projid, 9);
+		assert_int_equal(m.mtime.sec, -5);
+		assert_int_equal(m.mtime.nsec, want.mtime.nsec);
+		assert_int_equal(m.atime.sec, want.atime.sec);
+		assert_int_equal(m.atime.nsec, want.atime.nsec);
+		assert_int_equal(m.xattrs_len, i % 2 ? 4 : 0);
+		assert_int_equal(m.xattrs_len ? m.xattrs[3] : i, i);
+	}
+	assert_false(dirmeta_get(t, 9, &m));
+	assert_false(dirmeta_get(t, 2048, &m));
+	assert_false(dirmeta_get(t, UINT32_MAX, &m));
+	dirmeta_free(t);
+	dirmeta_free(NULL);
+}
+
 /* ---- proofcache ---- */
 
 static void
@@ -1203,6 +1257,7 @@ main(void)
 		T(test_cannot_write),
 		T(test_surplus_chunk),
 		cmocka_unit_test(test_blocktab),
+		cmocka_unit_test(test_dirmeta),
 		cmocka_unit_test(test_proofcache),
 	};
 

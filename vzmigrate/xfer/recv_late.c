@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * recv_late: lists of names and an array of directories' metadata, all under
+ * recv_late: lists of names and a table of directories' metadata, all under
  * one mutex; names are one after another in an arena.
  */
 #include "xfer/recv_late.h"
@@ -23,6 +23,7 @@
 #include "fs/content.h"
 #include "fs/iflags.h"
 #include "wire/tree.h"
+#include "xfer/dirmeta.h"
 #include "xfer/proof.h"
 
 #define LIST_MAX ((size_t)8 << 30)
@@ -42,10 +43,8 @@ struct recv_late {
 	struct inomap *inodes; /* borrowed */
 	struct losses *losses; /* borrowed */
 	bool update;
-	struct meta **metas; /* by directory id; owned */
-	size_t nmetas;
-	size_t nmetas_set;
-	struct buf firsts; /* of struct item */
+	struct dirmeta *metas; /* owned */
+	struct buf firsts;     /* of struct item */
 	struct buf links;
 	struct buf flags;
 	struct buf touched; /* regular files, RECV_SYNC_MAX at most */
@@ -72,6 +71,11 @@ recv_late_new(struct dirtab *dirs, struct inomap *inodes, struct losses *losses,
 	l->inodes = inodes;
 	l->losses = losses;
 	l->update = update;
+	l->metas = dirmeta_new(e);
+	if (!l->metas) {
+		recv_late_free(l);
+		return NULL;
+	}
 	buf_init(&l->touched, LIST_MAX);
 	buf_init(&l->firsts, LIST_MAX);
 	buf_init(&l->links, LIST_MAX);
@@ -86,13 +90,7 @@ recv_late_free(struct recv_late *l)
 	if (!l) {
 		return;
 	}
-	for (size_t i = 0; i < l->nmetas; i++) {
-		if (l->metas[i]) {
-			meta_fini(l->metas[i]);
-			free(l->metas[i]);
-		}
-	}
-	free(l->metas);
+	dirmeta_free(l->metas);
 	buf_fini(&l->firsts);
 	buf_fini(&l->links);
 	buf_fini(&l->flags);
@@ -164,59 +162,19 @@ recv_late_touched_special(struct recv_late *l)
 	__atomic_store_n(&l->special, true, __ATOMIC_RELAXED);
 }
 
-static int
-grow_metas(struct recv_late *l, uint32_t id, struct err *e)
-{
-	size_t n = l->nmetas ? l->nmetas : 256;
-	struct meta **p;
-
-	while (n <= id) {
-		n *= 2;
-	}
-	if (n == l->nmetas) {
-		return 0;
-	}
-	p = realloc(l->metas, n * sizeof(*p));
-	if (!p) {
-		return err_nomem(e);
-	}
-	memset(p + l->nmetas, 0, (n - l->nmetas) * sizeof(*p));
-	l->metas = p;
-	l->nmetas = n;
-	return 0;
-}
-
 int
 recv_late_dir(struct recv_late *l, uint32_t id, const struct meta *m,
 	      struct err *e)
 {
-	struct meta *c = malloc(sizeof(*c));
 	int rc;
 
-	if (!c) {
-		return err_nomem(e);
-	}
-	rc = meta_copy(c, m, e);
-	if (rc < 0) {
-		free(c);
-		return rc;
-	}
-	pthread_mutex_lock(&l->lock);
 	/* The id was opened by its table before, so it is a sane one. */
-	rc = grow_metas(l, id, e);
-	if (rc == 0 && l->metas[id]) {
-		rc = err_set(e, E_PROTOCOL, "directory %u sent twice", id);
-	}
-	if (rc == 0) {
-		l->metas[id] = c;
-		l->nmetas_set++;
-	}
+	pthread_mutex_lock(&l->lock);
+	rc = dirmeta_put(l->metas, id, m, e);
 	pthread_mutex_unlock(&l->lock);
-	if (rc < 0) {
-		meta_fini(c);
-		free(c);
-	}
-	return rc;
+	return rc == E_EXISTS
+		       ? err_set(e, E_PROTOCOL, "directory %u sent twice", id)
+		       : rc;
 }
 
 /* ---- at the end: one thread, no lock ---- */
@@ -511,10 +469,10 @@ static int
 run_dir(struct recv_late *l, struct dircache *c, uint32_t id,
 	enum meta_policy policy, struct err *e)
 {
-	struct meta *m = id < l->nmetas ? l->metas[id] : NULL;
+	struct meta m;
 	int fd;
 
-	if (!m) {
+	if (!dirmeta_get(l->metas, id, &m)) {
 		return relock(l, c, id, e);
 	}
 	fd = dirtab_open(l->dirs, c, id, 0, e);
@@ -523,10 +481,10 @@ run_dir(struct recv_late *l, struct dircache *c, uint32_t id,
 	}
 	if (id == TREE_ROOT) {
 		l->root_told = true;
-		l->root_flags = m->flags & PROOF_ROOT_LATE;
-		m->flags &= ~PROOF_ROOT_LATE;
+		l->root_flags = m.flags & PROOF_ROOT_LATE;
+		m.flags &= ~PROOF_ROOT_LATE;
 	}
-	return apply(l, fd, id, "", fd, m, policy, true, e);
+	return apply(l, fd, id, "", fd, &m, policy, true, e);
 }
 
 static int
@@ -649,10 +607,10 @@ sync_dirs(struct recv_late *l, struct err *e)
 	int rc = 0;
 
 	dircache_init(&c);
-	for (uint32_t id = 0; id < l->nmetas && rc == 0; id++) {
+	for (uint32_t id = 0; id < dirmeta_end(l->metas) && rc == 0; id++) {
 		int fd;
 
-		if (!l->metas[id]) {
+		if (!dirmeta_has(l->metas, id)) {
 			continue;
 		}
 		fd = dirtab_open(l->dirs, &c, id, 0, e);
@@ -695,7 +653,7 @@ recv_late_sync(struct recv_late *l, int *rc, struct err *e)
 	dircache_init(&c);
 	root = dirtab_open(l->dirs, &c, TREE_ROOT, 0, NULL);
 	if (!l->update || l->many || (l->special && !one_log(root)) ||
-	    l->touched.len / sizeof(struct item) + l->nmetas_set >
+	    l->touched.len / sizeof(struct item) + dirmeta_count(l->metas) >
 		    RECV_SYNC_MAX) {
 		return false;
 	}
