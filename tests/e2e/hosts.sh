@@ -301,13 +301,15 @@ _hosts_traps()
 }
 
 # _hosts_guard - a process apart that takes the bed down if the owner dies
-# without doing it (SIGKILL); ended by hosts_down.
+# without doing it (SIGKILL); ended by hosts_down. It makes the directory, so
+# that there is none without a guard.
 _hosts_guard()
 {
 	local owner=$BASHPID
 	# shellcheck disable=SC2016 # expanded by the inner shell
 	setsid bash -c '
 		trap "" INT TERM HUP
+		mkdir -m 700 "$2" "$2/state" || exit
 		echo "$$" >"$2/state/guard"
 		# A zombie, which its parent may keep for long, is dead, too.
 		while read -r s 2>/dev/null <"/proc/$3/stat" &&
@@ -319,7 +321,7 @@ _hosts_guard()
 	' hosts-guard "$HOSTS_LIB" "$BED" "$owner" \
 		</dev/null >/dev/null 2>&1 &
 	disown $!
-	_hosts_wait 5 test -s "$BED/state/guard"
+	_hosts_wait 20 test -s "$BED/state/guard"
 }
 
 # --- bringing up ------------------------------------------------------------
@@ -527,7 +529,7 @@ hosts_up()
 	done
 	# The name is known before the directory is there, so that a signal at
 	# any time finds what to remove.
-	BED=${TMPDIR:-/tmp}/vzbed.$BASHPID.$RANDOM
+	BED=$(readlink -f "${TMPDIR:-/tmp}")/vzbed.$BASHPID.$RANDOM
 	BED_TMP=$BED/tmp
 	[ "${HOSTS_NO_TRAPS:-}" ] || _hosts_traps
 	if ! _hosts_up_all; then
@@ -542,16 +544,13 @@ hosts_up()
 _hosts_up_all()
 {
 	local n
-	mkdir -m 700 "$BED" || return
-	BED=$(readlink -f "$BED")
-	BED_TMP=$BED/tmp
-	mkdir "$BED/state" "$BED/fs" "$BED/img" "$BED/tmp" || return
+	_hosts_guard || return
+	mkdir "$BED/fs" "$BED/img" "$BED/tmp" || return
 	# Users of the hosts that are not root get at the scratch directory.
-	chmod 711 "$BED" && chmod 700 "$BED/state" "$BED/fs" "$BED/img" || return
+	chmod 711 "$BED" && chmod 700 "$BED/fs" "$BED/img" || return
 	: >"$BED/state/cgroups"
 	printf '%s\n' "$VZ_TOP" "$VZ_BUILDDIR" "$BED_TMP" \
 		${HOSTS_SHARED:+"$HOSTS_SHARED"} >"$BED/state/shared"
-	_hosts_guard || return
 	_hosts_cgroups || return
 	_hosts_hold "${HOSTS_LIB%/*}/host-init" switch "$BED" br0
 	BED_SWITCH=$HOLD_PID

@@ -11,7 +11,9 @@
 #                           for vzctl), a path a directory, else it is lxc
 #   mig [OPTION ...] CT     moves it; RC, and the output in $OUT and $ERR.
 #                           A_ENV, A_FAULT, B_FAULT, B_ENV, LIMIT (seconds);
-#                           AGENT instead of the agent; MIG_HOST instead of b
+#                           AGENT instead of the agent; MIG_HOST instead of b;
+#                           SOON=1: who is silent for 1.5 s is dead, not only
+#                           after 4.5 s, for tests in which somebody is
 #   held POINT [OPTION ...] CT
 #                           begins to move it and returns when it has come to
 #                           POINT and waits there (B_HOLD=POINT: or there, on
@@ -25,15 +27,15 @@
 #   one_owner CT            at most one host could start it
 #   nothing_left            no staging area, reservation, mark or open journal
 #
-# Times in the program are small here, so that a test need not wait.
+# Times in the program are small here, so that a test need not wait; and not so
+# small that a busy machine is taken for a dead peer.
 
 CTS=/var/lib/lxc
 STATE=/var/lib/vzmigrate
-KEEPALIVE_MS=100
-export TEST_QUICK_ENV="VZMIGRATE_KEEPALIVE_MS=$KEEPALIVE_MS \
-VZMIGRATE_GREETING_MS=3000 VZMIGRATE_PAUSE_MS=20 VZMIGRATE_REPLY_MS=3000 \
+export TEST_QUICK_ENV="VZMIGRATE_KEEPALIVE_MS=300 \
+VZMIGRATE_GREETING_MS=10000 VZMIGRATE_PAUSE_MS=20 VZMIGRATE_REPLY_MS=10000 \
 VZMIGRATE_TRIES=3"
-A_ENV='' A_FAULT='' B_FAULT='' B_ENV='' AGENT='' LIMIT=30 RC=0
+A_ENV='' A_FAULT='' B_FAULT='' B_ENV='' AGENT='' LIMIT=30 RC=0 SOON=''
 
 reference()
 {
@@ -191,7 +193,7 @@ mig_args()
 	fi
 	OUT=$TEST_TMP/stdout ERR=$TEST_TMP/stderr RC=0
 	# shellcheck disable=SC2206 # several settings
-	MIG_ENV=($TEST_QUICK_ENV ${A_ENV:-}
+	MIG_ENV=($TEST_QUICK_ENV ${SOON:+VZMIGRATE_KEEPALIVE_MS=100} ${A_ENV:-}
 		${A_FAULT:+VZMIGRATE_FAULT="$A_FAULT"})
 	MIG=(vzmigrate --agent="$agent" "${@:1:$#-1}" "${MIG_HOST:-b}"
 		"${@: -1}")

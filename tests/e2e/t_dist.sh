@@ -202,11 +202,19 @@ test_zsh_tab()
 	command -v zsh >/dev/null || skip "no zsh"
 	zsh -fc 'zmodload zsh/zpty' 2>/dev/null || skip "zsh without zpty"
 	world
+	# Nothing long is typed, and the keys are the same whatever $EDITOR is.
+	cat >"$TEST_TMP/.zshrc" <<-'END'
+	PS1=ready:
+	zle_highlight=()
+	bindkey -e
+	fpath=($FPATH1 $fpath)
+	autoload -Uz compinit && compinit -u -D
+	END
 	cat >"$TEST_TMP/tab.zsh" <<-'END'
 	zmodload zsh/zpty
 	expect() {
 		local got= all=
-		local -i end=$((SECONDS + 20))
+		local -i end=$((SECONDS + 60))
 		while (( SECONDS < end )); do
 			if zpty -rt z got; then
 				all+=$got
@@ -219,11 +227,8 @@ test_zsh_tab()
 		exit 1
 	}
 	zmodload zsh/zselect
-	TERM=dumb zpty -b z zsh -f -i
-	zpty -w z 'PS1=rea""dy: zle_highlight=(); fpath=('$FPATH1' $fpath)'
+	TERM=dumb zpty -b z zsh -d -i
 	expect ready:
-	zpty -w z "autoload -Uz compinit && compinit -u -D && print do''ne"
-	expect done
 	zpty -w -n z $'vzmigrate --status --lxcpath=lxc we\t\C-a: \n'
 	expect '--lxcpath=lxc web'
 	zpty -w -n z $'vzmigrate --remove-a\tn\t root@ga\t\C-a: \n'
@@ -233,7 +238,7 @@ test_zsh_tab()
 	END
 	# Short, for the line is not to be longer than the terminal.
 	cd "$TEST_TMP"
-	FPATH1=$C zsh -f "$TEST_TMP/tab.zsh" >"$TEST_TMP/out" 2>&1 || {
+	FPATH1=$C ZDOTDIR=$TEST_TMP zsh -f "$TEST_TMP/tab.zsh" >"$TEST_TMP/out" 2>&1 || {
 		cat -v "$TEST_TMP/out" >&2
 		fail "not completed"
 	}

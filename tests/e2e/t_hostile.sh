@@ -337,7 +337,7 @@ meet()
 	fresh c
 	AGENT="env ${HOSTS_SSHD_ENV:-} evilagent $c vzmigrate-agent"
 	A_ENV=$EVIL_ENV
-	mig --ssh="-o ConnectTimeout=2" c
+	SOON=1 mig --ssh="-o ConnectTimeout=2" c
 	A_ENV=
 	want "$2" "$c"
 	[ $((SECONDS - t)) -le 15 ] || fail "$c: took $((SECONDS - t)) s"

@@ -7,6 +7,7 @@
 
 # shellcheck disable=SC2034 # read by tests/run
 TEST_TIMEOUT=300
+[ -z "${VZ_TEST_FULL:-}" ] || TEST_TIMEOUT=900
 
 setup_file()
 {

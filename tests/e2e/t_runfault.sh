@@ -140,7 +140,7 @@ test_agent_stopped_in_the_start()
 		fresh c
 		AGENT=$(agent_once "$p=stop")
 		A_ENV=VZMIGRATE_REPLY_MS=20000
-		mig c
+		SOON=1 mig c
 		AGENT='' A_ENV=''
 		want 0 "$p"
 		owned_by b c

@@ -145,9 +145,9 @@ cut_at()
 	local h=$1 point=$2 t
 	fresh c
 	if [ "$h" = a ]; then
-		held "$point" "${SHORT_LINK[@]}" c
+		SOON=1 held "$point" "${SHORT_LINK[@]}" c
 	else
-		B_HOLD=1 held "$point" "${SHORT_LINK[@]}" c
+		SOON=1 B_HOLD=1 held "$point" "${SHORT_LINK[@]}" c
 	fi
 	link_cut b
 	t=$SECONDS
@@ -223,11 +223,11 @@ test_middlebox()
 {
 	local proxy=(--ssh="-o 'ProxyCommand=idlecut 600 busybox nc %h %p'")
 	fresh c
-	held src.pass "${proxy[@]}" c
+	SOON=1 held src.pass "${proxy[@]}" c
 	idle_for_2s
 	want 0 "a long scan"
 	fresh c
-	B_HOLD=1 held dst.pass.finished "${proxy[@]}" c
+	SOON=1 B_HOLD=1 held dst.pass.finished "${proxy[@]}" c
 	idle_for_2s
 	want 0 "long work there"
 }
@@ -260,7 +260,7 @@ test_agent_stopped()
 	for p in ${STOPS:-recv.chunk:2}; do
 		fresh c
 		AGENT=$(agent_once "$p=stop")
-		mig c
+		SOON=1 mig c
 		AGENT=''
 		want 6 "$p"
 		assert_match 'the link broke in step "[a-z ]+": b: no sign of life' \
@@ -287,7 +287,7 @@ test_agent_stopped_in_the_commit()
 		fresh c
 		AGENT=$(agent_once "$p=stop")
 		A_ENV=VZMIGRATE_REPLY_MS=20000
-		mig c
+		SOON=1 mig c
 		AGENT=''
 		A_ENV=''
 		want 0 "$p"
@@ -308,7 +308,7 @@ test_order_in_a_stopped_agents_socket()
 {
 	local old
 	fresh c
-	held src.take-over c
+	SOON=1 held src.take-over c
 	old=$(agent_pid)
 	on b kill -STOP "$old"
 	go_on
@@ -330,7 +330,7 @@ test_order_of_a_dead_source()
 	local old
 	fresh c
 	HELD_ENV=VZMIGRATE_PAUSE_MS=20000
-	held src.take-over -vv c
+	SOON=1 held src.take-over -vv c
 	HELD_ENV=''
 	old=$(agent_pid)
 	on b kill -STOP "$old"

@@ -6,6 +6,8 @@
 
 # shellcheck disable=SC2034 # read by tests/run
 TEST_TIMEOUT=120
+# A million files take longer.
+[ -z "${VZ_TEST_FULL:-}" ] || TEST_TIMEOUT=900
 # shellcheck source=SCRIPTDIR/trees.sh
 . "$VZ_TOP/tests/e2e/trees.sh"
 

@@ -341,7 +341,7 @@ cut_on_a()
 {
 	fresh "$CT"
 	# shellcheck disable=SC2086
-	HELD_MAYBE=1 held "$1" "${SHORT_LINK[@]}" -r yes $SC_OPT "$CT"
+	SOON=1 HELD_MAYBE=1 held "$1" "${SHORT_LINK[@]}" -r yes $SC_OPT "$CT"
 	link_cut b
 	go_on
 	link_join b
@@ -353,7 +353,8 @@ cut_on_b()
 {
 	fresh "$CT"
 	# shellcheck disable=SC2086
-	B_HOLD=1 HELD_MAYBE=1 held "$1" "${SHORT_LINK[@]}" -r yes $SC_OPT "$CT"
+	SOON=1 B_HOLD=1 HELD_MAYBE=1 \
+		held "$1" "${SHORT_LINK[@]}" -r yes $SC_OPT "$CT"
 	link_cut b
 	ended
 	rm -f "$HOLD"
