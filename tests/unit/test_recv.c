@@ -1146,7 +1146,7 @@ test_blocktab(void **state)
 static void
 test_dirmeta(void **state)
 {
-	static const uint32_t ids[] = { 7, 0, 1023, 1024, 5000000, 8 };
+	static const uint32_t ids[] = { 7, 0, 4095, 4096, 5000000, 8 };
 	struct dirmeta *t = dirmeta_new(NULL);
 	struct err e = { 0 };
 	struct meta m;
@@ -1188,8 +1188,15 @@ test_dirmeta(void **state)
 		assert_int_equal(m.xattrs_len ? m.xattrs[3] : i, i);
 	}
 	assert_false(dirmeta_get(t, 9, &m));
-	assert_false(dirmeta_get(t, 2048, &m));
+	assert_false(dirmeta_get(t, 9000, &m));
 	assert_false(dirmeta_get(t, UINT32_MAX, &m));
+	dirmeta_clear(t);
+	assert_int_equal(dirmeta_count(t), 0);
+	assert_int_equal(dirmeta_end(t), 0);
+	assert_false(dirmeta_has(t, 7));
+	assert_int_equal(dirmeta_put(t, 7, &(struct meta){ .perm = 1 }, &e), 0);
+	assert_true(dirmeta_get(t, 7, &m));
+	assert_int_equal(m.perm, 1);
 	dirmeta_free(t);
 	dirmeta_free(NULL);
 }

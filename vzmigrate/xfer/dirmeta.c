@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLAB 1024u /* entries */
+/* Entries: so many bytes that malloc takes them from the kernel, and gives them
+ * back. */
+#define SLAB 4096u
 
 /* Of struct meta what a directory has; sorted by alignment. */
 struct packed {
@@ -41,11 +43,8 @@ dirmeta_new(struct err *e)
 }
 
 void
-dirmeta_free(struct dirmeta *t)
+dirmeta_clear(struct dirmeta *t)
 {
-	if (!t) {
-		return;
-	}
 	for (size_t i = 0; i < t->slabs; i++) {
 		for (size_t k = 0; t->slab[i] && k < SLAB; k++) {
 			free(t->slab[i][k].xattrs);
@@ -53,7 +52,16 @@ dirmeta_free(struct dirmeta *t)
 		free(t->slab[i]);
 	}
 	free(t->slab);
-	free(t);
+	*t = (struct dirmeta){ 0 };
+}
+
+void
+dirmeta_free(struct dirmeta *t)
+{
+	if (t) {
+		dirmeta_clear(t);
+		free(t);
+	}
 }
 
 static struct packed *

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * dirmeta: the metadata of a pass's directories, by their ids, until all that
- * goes into them is there. There may be millions, so each takes 56 bytes, and
- * those that follow, which are not there yet, at most as many as 1,023 do. Not
+ * goes into them is there. There may be millions, so each takes 56 bytes. Not
  * thread-safe.
  */
 #ifndef XFER_DIRMETA_H
@@ -21,6 +20,9 @@ struct dirmeta;
 struct dirmeta *dirmeta_new(struct err *e);
 /* NULL is allowed. */
 void dirmeta_free(struct dirmeta *t);
+
+/* All go, and their memory with them. */
+void dirmeta_clear(struct dirmeta *t);
 
 /* Keep a copy of `m`, of a directory. Ids begin at 0, and memory is taken for
  * those below: the caller has seen to it that `id` is sane. 0, E_EXISTS where

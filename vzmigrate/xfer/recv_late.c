@@ -516,7 +516,12 @@ recv_late_run(struct recv_late *l, enum meta_policy policy, struct err *e)
 	if (rc == 0) {
 		rc = run_flags(l, policy, e);
 	}
-	return rc < 0 ? rc : run_dirs(l, policy, e);
+	rc = rc < 0 ? rc : run_dirs(l, policy, e);
+	/* After the first pass recv_late_sync does not ask which they were. */
+	if (!l->update) {
+		dirmeta_clear(l->metas);
+	}
+	return rc;
 }
 
 bool
