@@ -79,7 +79,8 @@ bring_back(struct receiver *r)
 }
 
 /* Whether a frame that failed is only early. `defined` was counted before it
- * was tried: if more has come since, it is tried again at once. */
+ * was tried: if more has come since, it is tried again at once, also when
+ * nothing is waited for any more. */
 static bool
 put_aside(struct recv_worker *w, struct pool_frame *f, uint64_t defined)
 {
@@ -90,7 +91,7 @@ put_aside(struct recv_worker *w, struct pool_frame *f, uint64_t defined)
 		return false;
 	}
 	pthread_mutex_lock(&r->lock);
-	early = r->patience_ms >= 0;
+	early = r->patience_ms >= 0 || defined != r->defined;
 	if (early) {
 		if (!r->aside) {
 			r->aside_until = io_deadline(r->patience_ms);
