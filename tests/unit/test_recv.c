@@ -43,7 +43,7 @@ struct dirs {
 
 /* A batch being composed. */
 struct batch {
-	uint8_t body_bytes[256 << 10], defs_bytes[4096];
+	uint8_t body_bytes[256 << 10], defs_bytes[64 << 10];
 	struct tree_out body, defs;
 };
 
@@ -1015,7 +1015,6 @@ test_surplus_chunk(void **state)
 /* ---- several streams ---- */
 
 #define BLOCKS 2000u
-#define ROUNDS 100
 
 /* Another connection: chunks of file `id`, until the definition is there. */
 struct giver {
@@ -1039,12 +1038,12 @@ give_chunks(void *arg)
 	return NULL;
 }
 
-/* Chunks overtake their UPDATE on another stream, and soon after it there is no
- * more to come: what was tried too early is tried again all the same. */
+/* Chunks overtake their UPDATE, which has HOLEs or none, on another stream, and
+ * soon after it there is no more to come: what was tried too early is tried
+ * again all the same, and not while half of the batch is taken in. */
 static void
-test_overtaken(void **state)
+overtaken(struct dirs *d, unsigned rounds, unsigned holes)
 {
-	struct dirs *d = *state;
 	struct receiver *r = start(d, d->old);
 	const uint64_t size = BLOCKS * BLOCK + 1;
 	struct batch *b = batch_new();
@@ -1060,7 +1059,7 @@ test_overtaken(void **state)
 	file_end(b, 2, false, 0, size);
 	assert_int_equal(batch_send(b, r, NULL), 0);
 	finish(r);
-	for (g.id = 3; g.id < 3 + ROUNDS; g.id++) {
+	for (g.id = 3; g.id < 3 + rounds; g.id++) {
 		assert_int_equal(recv_update(r, NULL), 0);
 		g.given = 0;
 		g.defined = false;
@@ -1070,6 +1069,10 @@ test_overtaken(void **state)
 		}
 		b = batch_new();
 		update(b, g.id, 0, "big", size);
+		for (uint64_t i = 0; i < holes; i++) {
+			assert_true(tree_put_hole(&b->defs, g.id, 2 * i * BLOCK,
+						  BLOCK));
+		}
 		rc = batch_send(b, r, &e);
 		__atomic_store_n(&g.defined, true, __ATOMIC_RELAXED);
 		pthread_join(t, NULL);
@@ -1082,6 +1085,15 @@ test_overtaken(void **state)
 		finish(r);
 	}
 	recv_free(r);
+}
+
+static void
+test_overtaken(void **state)
+{
+	overtaken(*state, 100, 0);
+	assert_int_equal(
+		remove_content(((struct dirs *)*state)->old, NULL, NULL), 0);
+	overtaken(*state, 40, BLOCKS / 2);
 }
 
 /* ---- blocktab ---- */

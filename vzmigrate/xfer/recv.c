@@ -226,6 +226,12 @@ take_defs(struct receiver *r, struct pool_frame *f, struct err *e)
 	struct tree_record rec;
 	int rc = tree_split(pool_payload(f), f->len, &body, &defs, e);
 
+	if (rc < 0 || !defs.left) {
+		return rc;
+	}
+	/* A chunk may be here before the UPDATE: it must not find the file
+	 * with a part of its HOLEs. */
+	recv_files_lock(r->files);
 	while (rc == 0 && (rc = tree_get(&defs, &rec, e)) == 1) {
 		if (rec.kind == TREE_DIR) {
 			rc = dirtab_define(r->dirs, rec.id, rec.dir, rec.name,
@@ -239,6 +245,7 @@ take_defs(struct receiver *r, struct pool_frame *f, struct err *e)
 				     "an entry among definitions");
 		}
 	}
+	recv_files_unlock(r->files);
 	return rc;
 }
 
