@@ -181,13 +181,14 @@ on_fault(const struct err *why, void *arg)
 }
 
 /* With the lock held: definitions may come on one stream after what needs
- * them has come on another. */
+ * them has come on another. Where theirs stalls, they come again once it was
+ * given up, which takes as long as LINK_DEAD_FACTOR says and some more. */
 static void
 tell_streams(struct server *s)
 {
 	if (s->receiver && s->streams) {
 		recv_streams(s->receiver,
-			     (int64_t)s->keepalive_ms * LINK_DEAD_FACTOR);
+			     (int64_t)s->keepalive_ms * LINK_DEAD_FACTOR * 2);
 	}
 }
 
