@@ -9,6 +9,8 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +46,7 @@ struct dirs {
 
 /* A batch being composed. */
 struct batch {
-	uint8_t body_bytes[256 << 10], defs_bytes[4096];
+	uint8_t body_bytes[256 << 10], defs_bytes[64 << 10];
 	struct tree_out body, defs;
 };
 
@@ -1110,6 +1112,90 @@ test_surplus_chunk(void **state)
 	recv_free(r);
 }
 
+/* ---- several streams ---- */
+
+#define BLOCKS 2000u
+
+/* Another connection: chunks of file `id`, until the definition is there. */
+struct giver {
+	struct receiver *r;
+	uint32_t id;
+	uint64_t given; /* atomic */
+	bool defined;	/* atomic */
+};
+
+static void *
+give_chunks(void *arg)
+{
+	struct giver *g = arg;
+
+	do {
+		if (chunk(g->r, g->id, BLOCKS * BLOCK, "x", 1) < 0) {
+			abort();
+		}
+		__atomic_add_fetch(&g->given, 1, __ATOMIC_RELAXED);
+	} while (!__atomic_load_n(&g->defined, __ATOMIC_RELAXED));
+	return NULL;
+}
+
+/* Chunks overtake their UPDATE, which has HOLEs or none, on another stream, and
+ * soon after it there is no more to come: what was tried too early is tried
+ * again all the same, and not while half of the batch is taken in. */
+static void
+overtaken(struct dirs *d, unsigned rounds, unsigned holes)
+{
+	struct receiver *r = start(d, d->old);
+	const uint64_t size = BLOCKS * BLOCK + 1;
+	struct batch *b = batch_new();
+	struct meta m = meta_of(FS_REG, size);
+	struct giver g = { .r = r };
+	struct err e = { 0 };
+	pthread_t t;
+	int rc;
+
+	recv_streams(r, 60000);
+	dir_entry(b, 0, 0, "", 0);
+	assert_true(tree_put_file(&b->defs, 2, 0, "big", 3, &m));
+	file_end(b, 2, false, 0, size);
+	assert_int_equal(batch_send(b, r, NULL), 0);
+	finish(r);
+	for (g.id = 3; g.id < 3 + rounds; g.id++) {
+		assert_int_equal(recv_update(r, NULL), 0);
+		g.given = 0;
+		g.defined = false;
+		assert_int_equal(pthread_create(&t, NULL, give_chunks, &g), 0);
+		while (!__atomic_load_n(&g.given, __ATOMIC_RELAXED)) {
+			sched_yield();
+		}
+		b = batch_new();
+		update(b, g.id, 0, "big", size);
+		for (uint64_t i = 0; i < holes; i++) {
+			assert_true(tree_put_hole(&b->defs, g.id, 2 * i * BLOCK,
+						  BLOCK));
+		}
+		rc = batch_send(b, r, &e);
+		__atomic_store_n(&g.defined, true, __ATOMIC_RELAXED);
+		pthread_join(t, NULL);
+		if (rc < 0) {
+			fail_msg("%s", e.text);
+		}
+		b = batch_new();
+		file_end(b, g.id, false, g.given, size);
+		assert_int_equal(batch_send(b, r, NULL), 0);
+		finish(r);
+	}
+	recv_free(r);
+}
+
+static void
+test_overtaken(void **state)
+{
+	overtaken(*state, 100, 0);
+	assert_int_equal(
+		remove_content(((struct dirs *)*state)->old, NULL, NULL), 0);
+	overtaken(*state, 40, BLOCKS / 2);
+}
+
 /* ---- blocktab ---- */
 
 static void
@@ -1263,6 +1349,7 @@ main(void)
 		T(test_read_back_at_once),
 		T(test_cannot_write),
 		T(test_surplus_chunk),
+		T(test_overtaken),
 		cmocka_unit_test(test_blocktab),
 		cmocka_unit_test(test_dirmeta),
 		cmocka_unit_test(test_proofcache),

@@ -79,7 +79,8 @@ bring_back(struct receiver *r)
 }
 
 /* Whether a frame that failed is only early. `defined` was counted before it
- * was tried: if more has come since, it is tried again at once. */
+ * was tried: if more has come since, it is tried again at once, also when
+ * nothing is waited for any more. */
 static bool
 put_aside(struct recv_worker *w, struct pool_frame *f, uint64_t defined)
 {
@@ -90,7 +91,7 @@ put_aside(struct recv_worker *w, struct pool_frame *f, uint64_t defined)
 		return false;
 	}
 	pthread_mutex_lock(&r->lock);
-	early = r->patience_ms >= 0;
+	early = r->patience_ms >= 0 || defined != r->defined;
 	if (early) {
 		if (!r->aside) {
 			r->aside_until = io_deadline(r->patience_ms);
@@ -225,6 +226,12 @@ take_defs(struct receiver *r, struct pool_frame *f, struct err *e)
 	struct tree_record rec;
 	int rc = tree_split(pool_payload(f), f->len, &body, &defs, e);
 
+	if (rc < 0 || !defs.left) {
+		return rc;
+	}
+	/* A chunk may be here before the UPDATE: it must not find the file
+	 * with a part of its HOLEs. */
+	recv_files_lock(r->files);
 	while (rc == 0 && (rc = tree_get(&defs, &rec, e)) == 1) {
 		if (rec.kind == TREE_DIR) {
 			rc = dirtab_define(r->dirs, rec.id, rec.dir, rec.name,
@@ -238,6 +245,7 @@ take_defs(struct receiver *r, struct pool_frame *f, struct err *e)
 				     "an entry among definitions");
 		}
 	}
+	recv_files_unlock(r->files);
 	return rc;
 }
 

@@ -125,6 +125,18 @@ recv_files_count(struct recv_files *t)
 	return n;
 }
 
+void
+recv_files_lock(struct recv_files *t)
+{
+	pthread_mutex_lock(&t->lock);
+}
+
+void
+recv_files_unlock(struct recv_files *t)
+{
+	pthread_mutex_unlock(&t->lock);
+}
+
 static struct recv_file *
 find(struct recv_files *t, uint32_t id)
 {
@@ -169,11 +181,9 @@ int
 recv_file_define(struct recv_files *t, const struct tree_record *r,
 		 struct err *e)
 {
-	struct recv_file *f;
+	struct recv_file *f = find(t, r->id);
 	int rc = 0;
 
-	pthread_mutex_lock(&t->lock);
-	f = find(t, r->id);
 	if (r->kind == TREE_UPDATE && !t->update) {
 		rc = err_set(e, E_PROTOCOL, "an update in the first pass");
 	} else if (f) {
@@ -190,7 +200,6 @@ recv_file_define(struct recv_files *t, const struct tree_record *r,
 		t->first = f;
 		t->count++;
 	}
-	pthread_mutex_unlock(&t->lock);
 	return rc;
 }
 
@@ -331,22 +340,17 @@ add_hole(struct recv_files *t, struct recv_file *f, const struct tree_record *r,
 int
 recv_file_hole(struct recv_files *t, const struct tree_record *r, struct err *e)
 {
-	struct recv_file *f;
+	struct recv_file *f = find(t, r->id);
 	int rc;
 
-	pthread_mutex_lock(&t->lock);
-	f = find(t, r->id);
-	if (f) {
-		pthread_mutex_lock(&f->lock);
-		rc = add_hole(t, f, r, e);
-		pthread_mutex_unlock(&f->lock);
-	} else {
-		rc = err_set(e, E_PROTOCOL,
-			     "a hole of file %u, which is not "
-			     "under way",
-			     r->id);
+	if (!f) {
+		return err_set(e, E_PROTOCOL,
+			       "a hole of file %u, which is not under way",
+			       r->id);
 	}
-	pthread_mutex_unlock(&t->lock);
+	pthread_mutex_lock(&f->lock);
+	rc = add_hole(t, f, r, e);
+	pthread_mutex_unlock(&f->lock);
 	return rc;
 }
 

@@ -40,8 +40,13 @@ void recv_files_update(struct recv_files *t);
 /* How many are not finished. */
 size_t recv_files_count(struct recv_files *t);
 
-/* A TREE_FILE or TREE_UPDATE definition, or a TREE_HOLE. The same one again
- * is allowed. E_PROTOCOL. */
+/* Around the definitions of one batch: nobody gets a file meanwhile, of which
+ * HOLEs may be still to come. Takes no time on a disk. */
+void recv_files_lock(struct recv_files *t);
+void recv_files_unlock(struct recv_files *t);
+
+/* A TREE_FILE or TREE_UPDATE definition, or a TREE_HOLE, with that lock held.
+ * The same one again is allowed. E_PROTOCOL. */
 int recv_file_define(struct recv_files *t, const struct tree_record *r,
 		     struct err *e);
 int recv_file_hole(struct recv_files *t, const struct tree_record *r,

@@ -121,13 +121,14 @@ on_fault(const struct err *why, void *arg)
 }
 
 /* Definitions may come on one stream after what needs them has come on
- * another. */
+ * another. Where theirs stalls, they come again once it was given up, which
+ * takes as long as LINK_DEAD_FACTOR says and some more. */
 void
 server_tell_streams(struct server *s)
 {
 	if (s->receiver && s->streams) {
 		recv_streams(s->receiver,
-			     (int64_t)s->keepalive_ms * LINK_DEAD_FACTOR);
+			     (int64_t)s->keepalive_ms * LINK_DEAD_FACTOR * 2);
 	}
 }
 
