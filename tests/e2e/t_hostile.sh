@@ -519,6 +519,7 @@ test_shell_that_reads()
 	local t
 	# A question: its answer would be taken from our frames. It gets none,
 	# since the client says nothing before the greeting.
+	A_ENV=VZMIGRATE_GREETING_MS=3000
 	shell_says 'printf "password: "; read x; exec sleep 1000'
 	fresh c
 	t=$SECONDS

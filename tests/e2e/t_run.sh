@@ -379,6 +379,7 @@ test_interrupted()
 	wait $! || rc=$?
 	assert_eq 143 $rc
 	assert_no_match '^ok' "$TEST_TMP/out"
+	cat "$TEST_TMP/out"
 	assert_eq '0 passed, 0 failed, 0 skipped' "$(tail -n 1 "$TEST_TMP/out")"
 	nothing_runs
 }
