@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * recv_file: a short list of files under one mutex; each file has a mutex of
- * its own for its opening, its counts and digests. Chunks are written without
- * it. Where both are held, the table's is taken first.
+ * its own for its opening, its counts and digests. Where both are held, the
+ * table's is taken first. Chunks are written under neither, but one at a time:
+ * the kernel lets only one thread write to a file in any case, and has the
+ * others spin for it, on processors that sshd could use.
  */
 #include "xfer/recv_file.h"
 
@@ -39,6 +41,7 @@ struct recv_file {
 	unsigned refs; /* under the table's lock */
 	bool finished; /* out of the table; freed with the last reference */
 
+	pthread_mutex_t writing; /* taken for each write alone */
 	pthread_mutex_t lock;
 	int fd;		  /* -1: not opened yet */
 	struct buf holes; /* of struct hole; done with once it is open */
@@ -94,6 +97,7 @@ file_free(struct recv_file *f)
 	blocktab_free(f->v.blocks);
 	buf_fini(&f->holes);
 	meta_fini(&f->meta);
+	pthread_mutex_destroy(&f->writing);
 	pthread_mutex_destroy(&f->lock);
 	free(f);
 }
@@ -164,6 +168,7 @@ file_new(const struct tree_record *r)
 	if (!f) {
 		return NULL;
 	}
+	pthread_mutex_init(&f->writing, NULL);
 	pthread_mutex_init(&f->lock, NULL);
 	buf_init(&f->holes, RECV_HOLES_MAX * sizeof(struct hole));
 	f->id = r->id;
@@ -534,7 +539,9 @@ recv_file_chunk(struct recv_file *f, const struct digest_key *k, uint64_t off,
 	}
 	rc = begin_chunk(f, e);
 	if (rc == 0) {
+		pthread_mutex_lock(&f->writing);
 		rc = content_write(f->fd, data, len, off, path, e);
+		pthread_mutex_unlock(&f->writing);
 	}
 	if (rc < 0) {
 		return rc;
