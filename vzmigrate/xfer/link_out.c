@@ -56,17 +56,6 @@ serve_idle(struct link *l, int64_t most_ms, struct err *e)
 }
 
 static bool
-in_hurry(struct link *l)
-{
-	bool hurry;
-
-	pthread_mutex_lock(&l->lock);
-	hurry = l->stopping;
-	pthread_mutex_unlock(&l->lock);
-	return hurry || feed_in_hurry(l->feed);
-}
-
-static bool
 is_stopping(struct link *l)
 {
 	bool stop;
@@ -75,6 +64,12 @@ is_stopping(struct link *l)
 	stop = l->stopping;
 	pthread_mutex_unlock(&l->lock);
 	return stop;
+}
+
+static bool
+in_hurry(struct link *l)
+{
+	return is_stopping(l) || feed_in_hurry(l->feed);
 }
 
 /* ---- requests ---- */
