@@ -233,12 +233,6 @@ srcsession_drop(struct srcsession *s)
 	free(s);
 }
 
-static void
-dropp(struct srcsession **s)
-{
-	srcsession_drop(*s);
-}
-
 static struct srcsession *
 session_new(struct err *e)
 {
@@ -303,7 +297,7 @@ int
 srcsession_open(const char *kind, const char *id, struct srcsession **out,
 		struct err *e)
 {
-	cleanup(dropp) struct srcsession *s = session_new(e);
+	cleanup(srcsession_dropp) struct srcsession *s = session_new(e);
 	int rc;
 
 	if (!s) {
@@ -526,7 +520,7 @@ int
 srcsession_peek(int parentfd, const char *name, struct srcsession **out,
 		struct err *e)
 {
-	cleanup(dropp) struct srcsession *s = session_new(e);
+	cleanup(srcsession_dropp) struct srcsession *s = session_new(e);
 	int rc;
 
 	*out = NULL;

@@ -58,12 +58,6 @@ open_source(DIR **d, struct err *e)
 	return 0;
 }
 
-static void
-dropp(struct srcsession **s)
-{
-	srcsession_drop(*s);
-}
-
 /* The session in `name`, for srcsession_drop; NULL: none, or it cannot be
  * read. That may be another container's: not our business, but no reason to be
  * silent. */
@@ -85,7 +79,7 @@ consider(int parentfd, const char *name, const char *word,
 	 const struct ct_kind *kind, bool any, char **kind_name, char **id,
 	 struct err *e)
 {
-	cleanup(dropp) struct srcsession *s = look(parentfd, name);
+	cleanup(srcsession_dropp) struct srcsession *s = look(parentfd, name);
 	const struct srcsession_facts *f;
 
 	if (!s || !(any ? steps_is_unfinished(srcsession_state(s))
@@ -140,7 +134,7 @@ srcsession_each(const char *word, srcsession_fn *fn, void *arg, struct err *e)
 	int rc = open_source(&d, e);
 
 	while (rc == 0 && (de = readdir(d))) {
-		cleanup(dropp) struct srcsession *s = NULL;
+		cleanup(srcsession_dropp) struct srcsession *s = NULL;
 		const struct srcsession_facts *f;
 
 		if (de->d_name[0] == '.') {

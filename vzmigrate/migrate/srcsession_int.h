@@ -21,4 +21,11 @@ int srcsession_peek(int parentfd, const char *name, struct srcsession **s,
  * one. NULL is allowed. */
 void srcsession_drop(struct srcsession *s);
 
+/* For cleanup(). */
+static inline void
+srcsession_dropp(struct srcsession **s)
+{
+	srcsession_drop(*s);
+}
+
 #endif
