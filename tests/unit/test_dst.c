@@ -341,21 +341,29 @@ put_files(struct agent *a, struct err *e)
 	return rc < 0 ? rc : do_put_file(a, "extra/notes", "hello\n", e);
 }
 
+/* FSPROBE, or CHECK with its body. */
 static int
-do_fsprobe(struct agent *a, struct msg_check_reply *out, struct err *e)
+ask_check(struct agent *a, enum msg_method method, struct buf *body,
+	  struct msg_check_reply *out, struct err *e)
 {
-	struct buf b, r;
+	struct buf r;
 	int rc;
 
-	buf_init(&b, MSG_BODY_MAX);
 	buf_init(&r, MSG_BODY_MAX);
-	rc = call(a, MSG_FSPROBE, &b, &r, e);
+	rc = call(a, method, body, &r, e);
 	if (rc == 0) {
 		rc = msg_get_check_reply(r.data, r.len, out, e);
 	}
-	buf_fini(&b);
 	buf_fini(&r);
 	return rc;
+}
+
+static int
+do_fsprobe(struct agent *a, struct msg_check_reply *out, struct err *e)
+{
+	struct buf none = { 0 };
+
+	return ask_check(a, MSG_FSPROBE, &none, out, e);
 }
 
 static int
@@ -363,20 +371,15 @@ do_check(struct agent *a, uint64_t bytes, struct msg_check_reply *out,
 	 struct err *e)
 {
 	struct msg_check m = { .bytes = bytes, .inodes = 10 };
-	struct buf b, r;
+	struct buf b;
 	struct enc n;
 	int rc;
 
 	buf_init(&b, MSG_BODY_MAX);
-	buf_init(&r, MSG_BODY_MAX);
 	enc_init(&n, &b, e);
 	msg_put_check(&n, &m);
-	rc = call(a, MSG_CHECK, &b, &r, e);
-	if (rc == 0) {
-		rc = msg_get_check_reply(r.data, r.len, out, e);
-	}
+	rc = ask_check(a, MSG_CHECK, &b, out, e);
 	buf_fini(&b);
-	buf_fini(&r);
 	return rc;
 }
 

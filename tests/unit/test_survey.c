@@ -34,6 +34,10 @@ static char path[512];
 
 static const struct send_opts opts = { .threads = 2 };
 
+/* A file system that holds everything. */
+static const struct fsprobe all = { .caps = UINT32_MAX,
+				    .xattr_max = FSPROBE_XATTR_SIZE };
+
 static struct send_survey
 survey(int fd, const struct fsprobe *there)
 {
@@ -108,8 +112,6 @@ test_looked_for(void **state)
 	(void)state;
 	EACH_FS(fd)
 	{
-		struct fsprobe all = { .caps = UINT32_MAX,
-				       .xattr_max = FSPROBE_XATTR_SIZE };
 		struct fsprobe less;
 		struct send_survey a, s;
 		uint32_t inside = FSPROBE_FLAG_NOATIME | FSPROBE_XATTR_TRUSTED;
@@ -151,8 +153,6 @@ test_directories(void **state)
 	(void)state;
 	EACH_FS(fd)
 	{
-		struct fsprobe all = { .caps = UINT32_MAX,
-				       .xattr_max = FSPROBE_XATTR_SIZE };
 		struct send_survey s;
 		int f;
 
